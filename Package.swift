@@ -1,0 +1,62 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+/// What every Swift target is compiled with: Swift 6 mode (by the tools version), strict memory
+/// safety, no warning left standing.
+let strict: [SwiftSetting] = [
+  .strictMemorySafety(),
+  .treatAllWarnings(as: .error),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+let package = Package(
+  name: "tunneld",
+  platforms: [.macOS("15.0")],
+  products: [
+    .library(name: "USBMux", targets: ["USBMux"]),
+    .executable(name: "tunneld", targets: ["tunneld"]),
+  ],
+  targets: [
+    // C libraries, each spelled in one place only.
+    .systemLibrary(
+      name: "CLibPlist",
+      pkgConfig: "libplist-2.0",
+      providers: [.apt(["libplist-dev"]), .brew(["libplist"])]
+    ),
+    .systemLibrary(
+      name: "CLibUV",
+      pkgConfig: "libuv",
+      providers: [.apt(["libuv1-dev"]), .brew(["libuv"])]
+    ),
+    .systemLibrary(
+      name: "CLibUSB",
+      pkgConfig: "libusb-1.0",
+      providers: [.apt(["libusb-1.0-0-dev"]), .brew(["libusb"])]
+    ),
+    .target(name: "CSystem"),
+
+    // The protocols: no sockets, no USB, no clock.
+    .target(name: "MuxProtocol", dependencies: ["CLibPlist"], swiftSettings: strict),
+    // The device side of the device protocol, as a phone would speak it.
+    .target(name: "SimulatedPhone", dependencies: ["MuxProtocol"], swiftSettings: strict),
+    // One thread, its readiness loop, and what the kernel gives to it.
+    .target(name: "EventLoop", dependencies: ["CLibUV", "CSystem"], swiftSettings: strict),
+    // The library: devices, streams, forwards.
+    .target(
+      name: "USBMux",
+      dependencies: ["MuxProtocol", "SimulatedPhone", "EventLoop", "CSystem"],
+      swiftSettings: strict
+    ),
+    // The daemon and command line.
+    .executableTarget(name: "tunneld", dependencies: ["USBMux", "MuxProtocol", "EventLoop"], swiftSettings: strict),
+
+    .testTarget(name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"]),
+    .testTarget(name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone"]),
+    .testTarget(name: "TunneldTests", dependencies: ["tunneld"]),
+    // Runs the real binary; knows nothing of the project's own code.
+    .testTarget(name: "EndToEndTests", dependencies: ["tunneld"]),
+  ]
+)

@@ -1,0 +1,5 @@
+/// The daemon and command line.
+@main
+enum Tunneld {
+  static func main() {}
+}
