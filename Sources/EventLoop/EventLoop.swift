@@ -1,0 +1,191 @@
+internal import CLibUV
+internal import CSystem
+internal import Synchronization
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Darwin)
+  internal import Darwin
+#endif
+
+/// One thread, the readiness loop that it runs, and the serial executor of the actors that live on it.
+///
+/// Timers, signals, path events and name look-ups are libuv's. Descriptors are libuv's too on Darwin;
+/// on Linux they sit in an edge-triggered epoll set of their own, in which libuv's own descriptor is one
+/// member (the embedding that `uv_backend_fd` documents): `uv_poll_t` costs five system calls for each
+/// descriptor and two for each change of interest, which a relay would pay at every full buffer
+/// (docs/PERFORMANCE.md).
+///
+/// **Thread.** Everything but ``enqueue(_:)``, ``execute(_:)`` and ``stop()`` is called on the loop's
+/// thread, or before it runs. That rule makes the `@unchecked Sendable` true.
+@safe
+package final class EventLoop: SerialExecutor, @unchecked Sendable {
+  let uv: UnsafeMutablePointer<uv_loop_t>
+  private let wakeUp: UnsafeMutablePointer<uv_async_t>
+  private let work = Mutex<[Job]>([])
+  /// The thread that runs the loop; 0 while none does.
+  private let owner = Atomic<UInt>(0)
+  private let stopping = Atomic<Bool>(false)
+  let poller: Poller
+  /// Who asked to be called again, in order.
+  private var again: [any Resumable] = []
+
+  private enum Job {
+    case task(UnownedJob)
+    case closure(@Sendable () -> Void)
+  }
+
+  /// Creates a loop that nobody runs yet.
+  ///
+  /// - Throws: ``SystemError`` when the process has no descriptors left for it.
+  package init() throws(SystemError) {
+    unsafe uv = .allocate(capacity: 1)
+    unsafe wakeUp = .allocate(capacity: 1)
+    var status = unsafe uv_loop_init(uv)
+    guard status == 0 else { throw SystemError(code: -status, call: "uv_loop_init") }
+    status = unsafe uv_async_init(uv, wakeUp, loopWasWoken)
+    guard status == 0 else { throw SystemError(code: -status, call: "uv_async_init") }
+    let backend = unsafe uv_backend_fd(uv)
+    poller = try Poller(backend: backend)
+    unsafe wakeUp.pointee.data = Unmanaged.passUnretained(self).toOpaque()
+  }
+
+  deinit {
+    unsafe uv_close(UnsafeMutableRawPointer(wakeUp).assumingMemoryBound(to: uv_handle_t.self), nil)
+    while unsafe uv_run(uv, UV_RUN_NOWAIT) != 0 {}
+    unsafe uv_loop_close(uv)
+    unsafe wakeUp.deallocate()
+    unsafe uv.deallocate()
+  }
+
+  /// Monotonic nanoseconds since an arbitrary start.
+  package var now: Int64 { Int64(truncatingIfNeeded: uv_hrtime()) }
+
+  // MARK: Running
+
+  /// Runs the loop on the calling thread until ``stop()``.
+  package func run() {
+    owner.store(currentThread(), ordering: .releasing)
+    defer { owner.store(0, ordering: .releasing) }
+    while !stopping.load(ordering: .acquiring) { poller.turn(self) }
+    runWork()
+  }
+
+  /// Runs the loop on a thread of its own, which keeps the loop alive until ``stop()``.
+  ///
+  /// - Throws: ``SystemError`` when no thread can be made.
+  package func start() throws(SystemError) {
+    let retained = unsafe Unmanaged.passRetained(self)
+    #if canImport(Darwin)
+      var thread: pthread_t?
+    #else
+      var thread = pthread_t()
+    #endif
+    let status = unsafe pthread_create(&thread, nil, loopThread, retained.toOpaque())
+    guard status == 0 else {
+      unsafe retained.release()
+      throw SystemError(code: status, call: "pthread_create")
+    }
+    #if canImport(Darwin)
+      if let thread = unsafe thread { unsafe pthread_detach(thread) }
+    #else
+      pthread_detach(thread)
+    #endif
+  }
+
+  /// Ends ``run()`` after the present turn. Any thread.
+  package func stop() {
+    stopping.store(true, ordering: .releasing)
+    unsafe uv_async_send(wakeUp)
+  }
+
+  /// Calls `object` once more, after the descriptors that are ready now have had their turn.
+  ///
+  /// For work that is cut into slices so that one busy stream does not hold up the others.
+  package func resume(_ object: any Resumable) { again.append(object) }
+
+  /// Whether somebody waits to be called, so that the loop must not sleep.
+  var mustNotSleep: Bool { !again.isEmpty }
+
+  func runAgain() {
+    guard !again.isEmpty else { return }
+    let now = again
+    again = []
+    for object in now { object.resume() }
+  }
+
+  // MARK: Executor
+
+  package func enqueue(_ job: consuming ExecutorJob) {
+    add(.task(UnownedJob(job)))
+  }
+
+  /// Runs `body` on the loop's thread, soon. Any thread.
+  package func execute(_ body: @escaping @Sendable () -> Void) {
+    add(.closure(body))
+  }
+
+  private func add(_ job: Job) {
+    let first = work.withLock { work in
+      work.append(job)
+      return work.count == 1
+    }
+    if first { unsafe uv_async_send(wakeUp) }
+  }
+
+  package func checkIsolated() {
+    // The contract of `checkIsolated` is to stop the process; only a mistake of ours can get here.
+    guard isCurrent else { fatalError("code of an event loop runs on another thread") }
+  }
+
+  package func isIsolatingCurrentContext() -> Bool? { isCurrent }
+
+  /// Whether the caller is on the loop's thread.
+  package var isCurrent: Bool { owner.load(ordering: .acquiring) == currentThread() }
+
+  fileprivate func runWork() {
+    let jobs = work.withLock { work in
+      let jobs = work
+      work = []
+      return jobs
+    }
+    for job in jobs {
+      switch job {
+      case .task(let task): unsafe task.runSynchronously(on: asUnownedSerialExecutor())
+      case .closure(let body): body()
+      }
+    }
+  }
+}
+
+/// Work that is done in slices on the loop's thread.
+package protocol Resumable: AnyObject {
+  func resume()
+}
+
+/// The calling thread's identity, never 0.
+private func currentThread() -> UInt {
+  #if canImport(Darwin)
+    return UInt(bitPattern: unsafe pthread_self())
+  #else
+    return pthread_self()
+  #endif
+}
+
+private func loopWasWoken(_ handle: UnsafeMutablePointer<uv_async_t>?) {
+  guard let handle = unsafe handle, let context = unsafe handle.pointee.data else { return }
+  unsafe Unmanaged<EventLoop>.fromOpaque(context).takeUnretainedValue().runWork()
+}
+
+#if canImport(Darwin)
+  private func loopThread(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+    unsafe Unmanaged<EventLoop>.fromOpaque(context).takeRetainedValue().run()
+    return nil
+  }
+#else
+  private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let context = unsafe context else { return nil }
+    unsafe Unmanaged<EventLoop>.fromOpaque(context).takeRetainedValue().run()
+    return nil
+  }
+#endif

@@ -1,0 +1,65 @@
+/// What a descriptor is ready for.
+package struct Readiness: OptionSet, Sendable {
+  package let rawValue: UInt8
+  package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  /// Bytes, a connection, an end or an error can be read.
+  package static let read = Readiness(rawValue: 1)
+  /// Bytes can be written, or a write will tell the error.
+  package static let write = Readiness(rawValue: 2)
+  /// The other side has ended its sending side, or the descriptor is broken: reading must go on until it
+  /// says so, even after a short read.
+  package static let hangUp = Readiness(rawValue: 4)
+  /// Both directions are over (POLLHUP) or the descriptor is in error.
+  package static let broken = Readiness(rawValue: 8)
+}
+
+/// Who is told of a descriptor's readiness, on the loop's thread.
+package protocol ReadinessHandler: AnyObject {
+  func ready(_ readiness: Readiness, _ watcher: Watcher)
+}
+
+/// Watches one descriptor for its owner.
+///
+/// Readiness may be told once only: an owner remembers it until a call answers EAGAIN (or reads less than
+/// it asked for with no hang-up told), and then calls ``wait(for:)``. An owner that follows this rule works
+/// the same over an edge-triggered and a level-triggered set.
+///
+/// Not Sendable: it belongs to the loop's thread. The handler owns its watchers and outlives them.
+package final class Watcher {
+  let loop: EventLoop
+  let descriptor: CInt
+  unowned let handler: any ReadinessHandler
+  /// Distinguishes this registration from an earlier one in the same place; 0 when cancelled.
+  var registration: UInt64 = 0
+  var waitsForWrite = false
+  #if !os(Linux) || PORTABLE_POLLER
+    var portable = PortableWatch()
+  #endif
+
+  /// Starts to watch `descriptor`, which the caller keeps open until ``cancel()``.
+  ///
+  /// - Throws: ``SystemError`` when the descriptor cannot be watched.
+  package init(_ descriptor: CInt, on loop: EventLoop, handler: any ReadinessHandler) throws(SystemError) {
+    self.loop = loop
+    self.descriptor = descriptor
+    self.handler = handler
+    try loop.poller.add(self)
+  }
+
+  deinit { cancel() }
+
+  /// The owner has found the descriptor not ready; tell it when that changes.
+  @inline(__always)
+  package func wait(for interest: Readiness) {
+    guard registration != 0 else { return }
+    loop.poller.wait(for: interest, self)
+  }
+
+  /// Ends the watch; nothing is told any more, not even what was found in this very turn.
+  package func cancel() {
+    guard registration != 0 else { return }
+    loop.poller.remove(self)
+    registration = 0
+  }
+}
