@@ -1,1 +1,1 @@
-import Testing
+// Placeholder until the target's first file.
