@@ -1,0 +1,86 @@
+/// What `--help` prints, without the last line break.
+enum HelpText {
+  static let tunneld = """
+    Usage: tunneld [OPTIONS] LOCAL:DEVICE [LOCAL:DEVICE ...]
+           tunneld [OPTIONS] --local [ADDRESS:]PORT --device-port PORT [...]
+           tunneld devices [--json] [--watch] [OPTIONS]
+
+    Forwards local ports to ports on an iPhone or iPad, over USB.
+
+    Forwards:
+          --local [ADDRESS:]PORT   listen here; also [V6]:PORT, localhost:PORT, unix:/path;
+                                   port 0 picks a free one
+          --device-port PORT       port on the phone's loopback; one for each --local, in order
+          --bind ADDRESS           address for local ports that have none (default: localhost,
+                                   127.0.0.1 and ::1)
+
+    Phone:
+      -u, --udid UDID              this phone; with or without dash, in any case, or its beginning
+                                   (--serial is the same)
+          --any                    the first phone found, where several are attached
+          --usb-only               only over the cable (default)
+          --network                over the cable, else over Wi-Fi
+          --network-only           only over Wi-Fi
+
+    Transport:
+          --transport NAME         auto (default), usbmuxd, usb or simulated
+          --usbmuxd ADDRESS        UNIX:/path, host:port or [v6]:port (default:
+                                   $USBMUXD_SOCKET_ADDRESS, or /var/run/usbmuxd)
+          --simulate PORT=SERVICE  what answers on a simulated phone: echo, discard, chargen,
+                                   http, or 127.0.0.1:PORT on this machine; repeatable
+          --simulated-devices N    how many simulated phones there are (default 1)
+
+    Limits, times in seconds:
+          --wait SECONDS           how long a connection waits for a phone (default 5)
+          --connect-timeout SECONDS
+                                   how long the phone may take to accept (default 10)
+          --half-close-timeout SECONDS
+                                   how long a phone may be silent after the client ended its
+                                   sending side (default 30)
+          --drain SECONDS          how long connections go on after SIGTERM or SIGINT (default 0.3)
+          --max-connections N      the most connections at one time (default: as many as the
+                                   descriptor limit allows)
+
+    Other:
+      -v, --verbose                log more; repeat for still more
+      -q, --quiet                  log errors only
+      -h, --help                   print this and end
+          --version                print the version and end
+
+    Exit status: 0 after SIGTERM or SIGINT, 1 after a failure, 2 for a wrong command line.
+    """
+
+  static let devices = """
+    Usage: tunneld devices [--json] [--watch] [OPTIONS]
+
+    Shows the phones that can be reached.
+
+          --json                   one JSON object a line
+          --watch                  go on, and show phones as they come and go
+          --usb-only, --network-only
+                                   only phones on a cable, only phones on Wi-Fi (default: --network, both)
+          --transport NAME         auto (default), usbmuxd, usb or simulated
+          --usbmuxd ADDRESS        UNIX:/path, host:port or [v6]:port (default:
+                                   $USBMUXD_SOCKET_ADDRESS, or /var/run/usbmuxd)
+          --simulated-devices N    how many simulated phones there are (default 1)
+      -v, --verbose                log more; repeat for still more
+      -q, --quiet                  log errors only
+      -h, --help                   print this and end
+          --version                print the version and end
+    """
+
+  static let iproxy = """
+    Usage: iproxy [OPTIONS] LOCAL_PORT:DEVICE_PORT [LOCAL_PORT2:DEVICE_PORT2 ...]
+           iproxy [OPTIONS] LOCAL_PORT DEVICE_PORT [UDID]
+
+    Forwards local TCP ports to ports on an iPhone or iPad. This is tunneld under the name of iproxy.
+
+      -u, --udid UDID      this phone (default: the first one found)
+      -n, --network        over Wi-Fi
+      -l, --local          over USB (default)
+      -s, --source ADDR    address to listen on (default: 127.0.0.1 and ::1)
+      -d, --debug          log more; repeat for still more
+      -h, --help           print this and end
+      -v, --version        print the version and end
+    """
+}

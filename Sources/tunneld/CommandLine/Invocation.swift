@@ -1,0 +1,47 @@
+/// What the program was asked to do.
+enum Invocation: Equatable, Sendable {
+  /// Forward ports until a signal ends it.
+  case run(RunOptions)
+  /// Show the phones.
+  case devices(DevicesOptions)
+  /// Print this text on stdout and end with status 0.
+  case help(String)
+  /// Print this line on stdout and end with status 0.
+  case version(String)
+
+  /// Reads the command line. Nothing is opened, looked up or printed.
+  ///
+  /// - Parameters:
+  ///   - arguments: the argument list with the name of the program first. Called `iproxy`, by whatever path, the
+  ///     program takes iproxy's options and arguments instead of its own.
+  ///   - environment: the variables that count.
+  /// - Throws: the first mistake found.
+  init(arguments: [String], environment: CommandEnvironment) throws(UsageError) {
+    let name = arguments.first?.split(separator: "/").last
+    if name == "iproxy" {
+      self = try IproxyCommand.parse(arguments.dropFirst(), environment: environment)
+    } else {
+      self = try TunneldCommand.parse(arguments.dropFirst(), environment: environment)
+    }
+  }
+}
+
+/// The environment variables that the command line depends on.
+struct CommandEnvironment: Equatable, Sendable {
+  static let usbmuxdVariable = "USBMUXD_SOCKET_ADDRESS"
+
+  /// The value of `USBMUXD_SOCKET_ADDRESS`, nil where it is not set.
+  var usbmuxdSocketAddress: String?
+
+  /// The address in the environment, or nil where there is none. A set but malformed one is an error, an empty
+  /// one included: falling back to another daemon would reach the wrong phones in silence.
+  func usbmuxdAddress() throws(UsageError) -> DaemonAddressArgument? {
+    guard let usbmuxdSocketAddress else { return nil }
+    return try DaemonAddressArgument(parsing: usbmuxdSocketAddress, source: Self.usbmuxdVariable)
+  }
+}
+
+/// The program's own version.
+enum ProgramVersion {
+  static let number = "0.1.0"
+}

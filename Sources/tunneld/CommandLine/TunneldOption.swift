@@ -1,0 +1,107 @@
+/// The options of tunneld, of all its commands.
+enum TunneldOption: CommandOption {
+  case local
+  case devicePort
+  case bind
+  case udid
+  case any
+  case usbOnly
+  case network
+  case networkOnly
+  case transport
+  case usbmuxd
+  case wait
+  case halfCloseTimeout
+  case connectTimeout
+  case drain
+  case maximumConnections
+  case simulate
+  case simulatedDevices
+  case json
+  case watch
+  case verbose
+  case quiet
+  case help
+  case version
+
+  var longNames: [String] {
+    switch self {
+    case .local: ["local"]
+    case .devicePort: ["device-port"]
+    case .bind: ["bind"]
+    case .udid: ["udid", "serial"]
+    case .any: ["any"]
+    case .usbOnly: ["usb-only"]
+    case .network: ["network"]
+    case .networkOnly: ["network-only"]
+    case .transport: ["transport"]
+    case .usbmuxd: ["usbmuxd"]
+    case .wait: ["wait"]
+    case .halfCloseTimeout: ["half-close-timeout"]
+    case .connectTimeout: ["connect-timeout"]
+    case .drain: ["drain"]
+    case .maximumConnections: ["max-connections"]
+    case .simulate: ["simulate"]
+    case .simulatedDevices: ["simulated-devices"]
+    case .json: ["json"]
+    case .watch: ["watch"]
+    case .verbose: ["verbose"]
+    case .quiet: ["quiet"]
+    case .help: ["help"]
+    case .version: ["version"]
+    }
+  }
+
+  var shortName: Character? {
+    switch self {
+    case .udid: "u"
+    case .verbose: "v"
+    case .quiet: "q"
+    case .help: "h"
+    case .local, .devicePort, .bind, .any, .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .wait,
+      .halfCloseTimeout, .connectTimeout, .drain, .maximumConnections, .simulate, .simulatedDevices, .json,
+      .watch, .version:
+      nil
+    }
+  }
+
+  var valueName: String? {
+    switch self {
+    case .local: "[ADDRESS:]PORT"
+    case .devicePort: "PORT"
+    case .bind: "ADDRESS"
+    case .udid: "UDID"
+    case .transport: "auto|usbmuxd|usb|simulated"
+    case .usbmuxd: "ADDRESS"
+    case .wait, .halfCloseTimeout, .connectTimeout, .drain: "SECONDS"
+    case .maximumConnections, .simulatedDevices: "NUMBER"
+    case .simulate: "PORT=SERVICE"
+    case .any, .usbOnly, .network, .networkOnly, .json, .watch, .verbose, .quiet, .help, .version: nil
+    }
+  }
+
+  /// Whether each of several values counts. Of any other option a second value is an error: which phone or
+  /// which address was meant must not depend on the order.
+  var isRepeatable: Bool {
+    switch self {
+    case .local, .devicePort, .simulate: true
+    case .bind, .udid, .any, .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .wait, .halfCloseTimeout,
+      .connectTimeout, .drain, .maximumConnections, .simulatedDevices, .json, .watch, .verbose, .quiet, .help,
+      .version:
+      false
+    }
+  }
+
+  /// The commands that the option means something to.
+  var commands: Set<TunneldCommand.Name> {
+    switch self {
+    case .local, .devicePort, .bind, .udid, .any, .wait, .halfCloseTimeout, .connectTimeout, .drain,
+      .maximumConnections, .simulate:
+      [.run]
+    case .json, .watch: [.devices]
+    case .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .simulatedDevices, .verbose, .quiet, .help,
+      .version:
+      [.run, .devices]
+    }
+  }
+}
