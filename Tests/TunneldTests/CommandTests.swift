@@ -1,3 +1,4 @@
+import MuxProtocol
 import Testing
 
 @testable import tunneld
@@ -12,7 +13,7 @@ struct CommandTests {
     let expected = DevicesOptions(
       json: true, watch: true, connections: .usbOnly, transport: .usb, verbosity: 1)
     #expect(options == expected)
-    let variable = try DaemonAddressArgument(parsing: "/x", source: "")
+    let variable = try DaemonAddress(parsing: "/x")
     #expect(try devicesOptions("devices", environment: "/x").transport == .auto(usbmuxd: variable))
   }
 

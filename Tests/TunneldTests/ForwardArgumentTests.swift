@@ -1,3 +1,4 @@
+import MuxProtocol
 import Testing
 
 @testable import tunneld
@@ -82,12 +83,12 @@ struct ForwardArgumentTests {
 
   @Test("The path of a Unix socket has the length that the kernel takes")
   func unixPathLimits() throws {
-    let longest = "/" + String(repeating: "a", count: UnixPath.maximumLength - 1)
+    let longest = "/" + String(repeating: "a", count: DaemonAddress.maximumPathLength - 1)
     let shorter = String(longest.dropLast())
     for path in [shorter, longest] {
       #expect(try runOptions("unix:\(path):1").forwards.first?.local == .unix(path: path))
     }
-    #expect(usageError("unix:\(longest)a:1").contains("\(UnixPath.maximumLength) bytes"))
+    #expect(usageError("unix:\(longest)a:1").contains("\(DaemonAddress.maximumPathLength) bytes"))
     #expect(usageError(["--local", "unix:/a\0b", "--device-port", "1"]).contains("no usable path"))
   }
 

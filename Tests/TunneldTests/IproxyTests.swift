@@ -1,3 +1,4 @@
+import MuxProtocol
 import Testing
 
 @testable import tunneld
@@ -30,7 +31,7 @@ struct IproxyTests {
 
   @Test("Pairs, options in every spelling of getopt_long, in any order")
   func pairs() throws {
-    let device = DeviceChoice.udid(try UDIDArgument(parsing: Self.udid, option: ""))
+    let device = DeviceChoice.udid(try UDIDPrefix(parsing: Self.udid))
     for line in [
       "-u \(Self.udid) 1:2 3:4", "-u\(Self.udid) 1:2 3:4", "--udid \(Self.udid) 1:2 3:4",
       "--udid=\(Self.udid) 1:2 3:4", "--ud \(Self.udid) 1:2 3:4", "1:2 3:4 -u \(Self.udid)",
@@ -46,7 +47,7 @@ struct IproxyTests {
   func oldForm() throws {
     #expect(try options("2222 22").forwards == [.localhost(2222, 22)])
     #expect(try options("2222 22").device == .any)
-    let device = DeviceChoice.udid(try UDIDArgument(parsing: Self.udid, option: ""))
+    let device = DeviceChoice.udid(try UDIDPrefix(parsing: Self.udid))
     #expect(try options("2222 22 \(Self.udid)").device == device)
     #expect(try options("2222 22 \(Self.udid)").forwards == [.localhost(2222, 22)])
     #expect(try options("2222 22 -u \(Self.udid)").device == device)
@@ -121,7 +122,7 @@ struct IproxyTests {
 
   @Test("The usbmuxd of the environment")
   func environment() throws {
-    let address = try DaemonAddressArgument(parsing: "UNIX:/x", source: "")
+    let address = try DaemonAddress(parsing: "UNIX:/x")
     #expect(try runOptions("1:2", as: "iproxy", environment: "UNIX:/x").transport == .auto(usbmuxd: address))
   }
 }

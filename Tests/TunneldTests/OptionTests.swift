@@ -1,3 +1,4 @@
+import MuxProtocol
 import Testing
 
 @testable import tunneld
@@ -23,7 +24,7 @@ struct OptionTests {
 
   @Test("The phone, by any spelling of the option")
   func device() throws {
-    let expected = DeviceChoice.udid(try UDIDArgument(parsing: Self.udid, option: ""))
+    let expected = DeviceChoice.udid(try UDIDPrefix(parsing: Self.udid))
     for option in ["-u ", "-u", "--udid ", "--udid=", "--serial ", "--serial="] {
       #expect(try runOptions("\(option)\(Self.udid) 1:2").device == expected)
     }
@@ -33,27 +34,11 @@ struct OptionTests {
   }
 
   @Test(
-    "UDIDs of both formats, in any case, and their beginnings",
-    arguments: [
-      udid, udid.lowercased(), "00008110000000C0FFEE0001", "0", "00008110", "00008110-", "00008110-0",
-      String(repeating: "a", count: 39), String(repeating: "A", count: 40), String(repeating: "f", count: 40),
-    ]
-  )
-  func udids(text: String) throws {
-    #expect(try UDIDArgument(parsing: text, option: "--udid").text == text)
-  }
-
-  @Test(
     "What is no UDID",
-    arguments: [
-      "", "-", "g", "0000811-0000000C0FFEE00010", "000081100-00000C0FFEE0001", "00008110-000000C0FFEE00011",
-      "00008110-0000-00C0FFEE0001", String(repeating: "a", count: 41), "00008110 000000C0FFEE0001",
-      "00008110\n",
-      "iPhone", "\u{ff10}", "0x12",
-    ]
+    arguments: ["", "-", "iPhone", "0000-8110", String(repeating: "a", count: 41), "00008110\n"]
   )
   func badUDIDs(text: String) {
-    #expect(usageError(["--udid=\(text)", "1:2"]).contains("is no UDID: write 40 hexadecimal digits"))
+    #expect(usageError(["--udid=\(text)", "1:2"]).contains("is no UDID: write 24 or 40 hexadecimal digits"))
   }
 
   @Test("USB, Wi-Fi or both, and only one of these")
@@ -81,8 +66,8 @@ struct OptionTests {
 
   @Test("The usbmuxd of the option goes over the one of the environment")
   func usbmuxd() throws {
-    let option = try DaemonAddressArgument(parsing: "UNIX:/option", source: "")
-    let variable = try DaemonAddressArgument(parsing: "host:27015", source: "")
+    let option = try DaemonAddress(parsing: "UNIX:/option")
+    let variable = try DaemonAddress(parsing: "host:27015")
     #expect(try runOptions("1:2", environment: "host:27015").transport == .auto(usbmuxd: variable))
     for environment in [nil, "host:27015", "host:", ""] {
       let line = "--usbmuxd UNIX:/option 1:2"
@@ -102,18 +87,10 @@ struct OptionTests {
   }
 
   @Test(
-    "Addresses of a usbmuxd",
-    arguments: ["UNIX:/var/run/usbmuxd", "/var/run/usbmuxd", "host:27015", "127.0.0.1:1", "[::1]:65535"]
-  )
-  func addresses(text: String) throws {
-    #expect(try DaemonAddressArgument(parsing: text, source: "").text == text)
-  }
-
-  @Test(
     "A malformed address is a mistake and never the default in silence",
     arguments: [
-      "", "UNIX:", ":", ":27015", "host:", "host:0", "host:65536", "host:x", "::1:27015", "[::1]", "[::1]:",
-      "[host]:1", "[]:1", "/a:b", "/a:1", "UNIX:/" + String(repeating: "a", count: 107), "a b:1",
+      "", "UNIX:", ":", "host:", "host:0", "::1:27015", "[::1]", "/a:b",
+      "/" + String(repeating: "a", count: 200),
     ]
   )
   func badAddresses(text: String) {
@@ -122,6 +99,14 @@ struct OptionTests {
       #expect(usageError(line, environment: text).contains("USBMUXD_SOCKET_ADDRESS"))
     }
     #expect(usageError("1:2", as: "iproxy", environment: text).contains("USBMUXD_SOCKET_ADDRESS"))
+  }
+
+  @Test("A malformed address is told apart from others where the fix differs")
+  func addressFixes() {
+    #expect(usageError("--usbmuxd /a:b 1:2").hasSuffix("write UNIX: before a path with a colon"))
+    #expect(usageError("--usbmuxd ::1:2 1:2").hasSuffix("write a v6 address as [ADDRESS]:PORT"))
+    #expect(usageError("--usbmuxd host:x 1:2").hasSuffix("a port from 1 to 65535"))
+    #expect(usageError("--usbmuxd host: 1:2").contains("--usbmuxd 'host:' is no usbmuxd address"))
   }
 
   @Test("Times are decimal seconds up to a day")

@@ -1,3 +1,5 @@
+internal import MuxProtocol
+
 #if canImport(Darwin)
   internal import Darwin
 #else
@@ -55,17 +57,8 @@ enum IPLiteral {
 
 /// Paths of Unix sockets.
 enum UnixPath {
-  /// What fits in `sockaddr_un` with its NUL: 107 bytes on Linux, 103 on macOS.
-  static let maximumLength: Int = {
-    #if canImport(Darwin)
-      103
-    #else
-      107
-    #endif
-  }()
-
   static func isUsable(_ path: some StringProtocol) -> Bool {
-    (1...maximumLength).contains(path.utf8.count) && !path.utf8.contains(0)
+    (1...DaemonAddress.maximumPathLength).contains(path.utf8.count) && !path.utf8.contains(0)
   }
 }
 
@@ -102,7 +95,7 @@ enum LocalArgument: Hashable {
       guard UnixPath.isUsable(path) else {
         throw UsageError(
           "\(text.quoted) in \(argument) has no usable path",
-          fix: "write unix:/path with at most \(UnixPath.maximumLength) bytes of path"
+          fix: "write unix:/path with at most \(DaemonAddress.maximumPathLength) bytes of path"
         )
       }
       self = .endpoint(.unix(path: String(path)))

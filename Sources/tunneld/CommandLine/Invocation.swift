@@ -1,3 +1,5 @@
+internal import MuxProtocol
+
 /// What the program was asked to do.
 enum Invocation: Equatable, Sendable {
   /// Forward ports until a signal ends it.
@@ -28,16 +30,14 @@ enum Invocation: Equatable, Sendable {
 
 /// The environment variables that the command line depends on.
 struct CommandEnvironment: Equatable, Sendable {
-  static let usbmuxdVariable = "USBMUXD_SOCKET_ADDRESS"
-
   /// The value of `USBMUXD_SOCKET_ADDRESS`, nil where it is not set.
   var usbmuxdSocketAddress: String?
 
   /// The address in the environment, or nil where there is none. A set but malformed one is an error, an empty
   /// one included: falling back to another daemon would reach the wrong phones in silence.
-  func usbmuxdAddress() throws(UsageError) -> DaemonAddressArgument? {
+  func usbmuxdAddress() throws(UsageError) -> DaemonAddress? {
     guard let usbmuxdSocketAddress else { return nil }
-    return try DaemonAddressArgument(parsing: usbmuxdSocketAddress, source: Self.usbmuxdVariable)
+    return try DaemonAddress(argument: usbmuxdSocketAddress, of: DaemonAddress.environmentVariable)
   }
 }
 

@@ -1,3 +1,5 @@
+internal import MuxProtocol
+
 /// The options of iproxy.
 enum IproxyOption: CommandOption {
   case udid
@@ -66,7 +68,7 @@ enum IproxyCommand {
       case .option(.help, _): return .help(HelpText.iproxy)
       case .option(.version, _): return .version("iproxy \(ProgramVersion.number) (tunneld)")
       // Of several the last one counts, as with getopt_long.
-      case .option(.udid, let text): options.device = .udid(try UDIDArgument(parsing: text, option: "--udid"))
+      case .option(.udid, let text): options.device = .udid(try UDIDPrefix(argument: text, of: "--udid"))
       case .option(.source, let text): address = try BindAddress(parsing: text, in: "--source")
       }
     }
@@ -103,12 +105,12 @@ enum IproxyCommand {
   /// `LOCAL DEVICE [UDID]`, or nil for pairs: neither of the first two arguments has a colon.
   private static func oldForm(
     _ positionals: [String]
-  ) throws(UsageError) -> (local: UInt16, devicePort: UInt16, udid: UDIDArgument?)? {
+  ) throws(UsageError) -> (local: UInt16, devicePort: UInt16, udid: UDIDPrefix?)? {
     guard (2...3).contains(positionals.count), !positionals[0].contains(":"), !positionals[1].contains(":")
     else { return nil }
     let local = try Port.local(positionals[0], in: "LOCAL DEVICE")
     let devicePort = try Port.device(positionals[1], in: "LOCAL DEVICE")
     guard positionals.count == 3 else { return (local, devicePort, nil) }
-    return (local, devicePort, try UDIDArgument(parsing: positionals[2], option: "the third argument"))
+    return (local, devicePort, try UDIDPrefix(argument: positionals[2], of: "the third argument"))
   }
 }

@@ -1,3 +1,5 @@
+internal import MuxProtocol
+
 /// What a run of the daemon was asked to do, every value checked.
 struct RunOptions: Equatable, Sendable {
   /// At least one, in the order of the command line, no two with the same local end.
@@ -64,7 +66,7 @@ enum DeviceChoice: Hashable, Sendable {
   /// The first one found, however many there are.
   case any
   /// The one whose UDID this is or begins with.
-  case udid(UDIDArgument)
+  case udid(UDIDPrefix)
 }
 
 /// By which way a phone may be reached.
@@ -80,9 +82,9 @@ enum ConnectionChoice: Hashable, Sendable {
 /// What carries the connections.
 enum TransportChoice: Equatable, Sendable {
   /// A usbmuxd that answers, else the phone's USB interface itself. The address is nil for the default one.
-  case auto(usbmuxd: DaemonAddressArgument?)
+  case auto(usbmuxd: DaemonAddress?)
   /// A usbmuxd; the address is nil for the default one.
-  case usbmuxd(DaemonAddressArgument?)
+  case usbmuxd(DaemonAddress?)
   /// The phone's USB interface itself.
   case usb
   /// Phones that exist in this process only.

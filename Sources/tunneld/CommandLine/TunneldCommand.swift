@@ -1,3 +1,5 @@
+internal import MuxProtocol
+
 /// The command line of tunneld itself.
 struct TunneldCommand {
   /// What the first argument that is no option may name; forwarding has no name.
@@ -12,9 +14,9 @@ struct TunneldCommand {
   private var devicePorts: [UInt16] = []
   private var pairs: [(local: LocalArgument, devicePort: UInt16)] = []
   private var bindAddress = BindAddress.localhost
-  private var udid: UDIDArgument?
+  private var udid: UDIDPrefix?
   private var transportName: TransportName?
-  private var usbmuxd: DaemonAddressArgument?
+  private var usbmuxd: DaemonAddress?
   private var simulation = SimulationOptions()
   private var timeouts = RunOptions.Timeouts()
   private var maximumConnections: Int?
@@ -56,9 +58,9 @@ struct TunneldCommand {
     case .local: locals.append(try LocalArgument(parsing: value, in: name))
     case .devicePort: devicePorts.append(try Port.device(value, in: name))
     case .bind: bindAddress = try BindAddress(parsing: value, in: name)
-    case .udid: udid = try UDIDArgument(parsing: value, option: name)
+    case .udid: udid = try UDIDPrefix(argument: value, of: name)
     case .transport: transportName = try Self.transport(named: value)
-    case .usbmuxd: usbmuxd = try DaemonAddressArgument(parsing: value, source: name)
+    case .usbmuxd: usbmuxd = try DaemonAddress(argument: value, of: name)
     case .wait: timeouts.wait = try Duration(parsingSeconds: value, option: name)
     case .halfCloseTimeout: timeouts.halfClose = try Duration(parsingSeconds: value, option: name)
     case .connectTimeout: timeouts.connect = try Self.positive(value, option: name)
@@ -216,7 +218,7 @@ struct TunneldCommand {
     }
   }
 
-  private func daemonAddress(_ environment: CommandEnvironment) throws(UsageError) -> DaemonAddressArgument? {
+  private func daemonAddress(_ environment: CommandEnvironment) throws(UsageError) -> DaemonAddress? {
     if let usbmuxd { return usbmuxd }
     return try environment.usbmuxdAddress()
   }
