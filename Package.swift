@@ -10,6 +10,8 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("ExistentialAny"),
   .enableUpcomingFeature("InternalImportsByDefault"),
   .enableUpcomingFeature("MemberImportVisibility"),
+  // An async function runs where its caller does, so that nothing starts the global executor's threads.
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
 let package = Package(
@@ -51,7 +53,8 @@ let package = Package(
       swiftSettings: strict
     ),
     // The daemon and command line.
-    .executableTarget(name: "tunneld", dependencies: ["USBMux", "MuxProtocol", "EventLoop"], swiftSettings: strict),
+    .executableTarget(
+      name: "tunneld", dependencies: ["USBMux", "MuxProtocol", "EventLoop"], swiftSettings: strict),
 
     .testTarget(name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"]),
     .testTarget(name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone"]),

@@ -291,6 +291,21 @@ int cs_is_local_connection(int fd) {
   return 0;
 }
 
+int64_t cs_peer_process(int fd) {
+#if defined(__linux__)
+  struct ucred credentials;
+  socklen_t length = sizeof credentials;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) ? 0 : credentials.pid;
+#elif defined(LOCAL_PEERPID)
+  pid_t process = 0;
+  socklen_t length = sizeof process;
+  return getsockopt(fd, SOL_LOCAL, LOCAL_PEERPID, &process, &length) ? 0 : process;
+#else
+  (void)fd;
+  return 0;
+#endif
+}
+
 uint64_t cs_raise_descriptor_limit(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit)) return 256;

@@ -30,7 +30,8 @@ package final class PathWatcher {
 }
 
 private func entryChanged(
-  _ handle: UnsafeMutablePointer<uv_fs_event_t>?, _ entry: UnsafePointer<CChar>?, _ events: CInt, _ status: CInt
+  _ handle: UnsafeMutablePointer<uv_fs_event_t>?, _ entry: UnsafePointer<CChar>?, _ events: CInt,
+  _ status: CInt
 ) {
   guard let handle = unsafe handle, let context = unsafe handle.pointee.data else { return }
   let watcher = unsafe Unmanaged<PathWatcher>.fromOpaque(context).takeUnretainedValue()

@@ -48,3 +48,8 @@ extension SystemError {
   package var isAddressInUse: Bool { code == EADDRINUSE }
   package var isAddressNotAvailable: Bool { code == EADDRNOTAVAIL || code == EAFNOSUPPORT }
 }
+
+extension SystemError {
+  /// For an address that cannot be one, so that no call was made.
+  package static var invalidAddress: SystemError { SystemError(code: EINVAL, call: "connect") }
+}

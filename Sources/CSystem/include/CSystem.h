@@ -72,6 +72,10 @@ socklen_t cs_address_unix(const char *path, struct sockaddr_storage *address);
 /// Whether both ends of a connected socket are on this machine: loopback, or the same address.
 int cs_is_local_connection(int fd);
 
+/// The process at the other end of a Unix socket (for a connected one: the process that listened); 0 where
+/// it cannot be told.
+int64_t cs_peer_process(int fd);
+
 /// Raises the soft limit of descriptors to the hard one; returns the limit in force.
 uint64_t cs_raise_descriptor_limit(void);
 /// Waits until `fd` takes bytes, at most `timeout_ms`. 1 yes, 0 no, -1 error.

@@ -16,7 +16,7 @@ final class BufferPool {
 
   deinit {
     unsafe scratch.deallocate()
-    for unsafe buffer in unsafe free { unsafe buffer.deallocate() }
+    for unsafebuffer in unsafe free { unsafe buffer.deallocate() }
   }
 
   /// Gives the scratch buffer with what is in it away, and puts another in its place.

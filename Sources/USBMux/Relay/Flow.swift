@@ -200,7 +200,8 @@ struct Flow {
         }
         if moved >= Flow.slice { return .more }
         // A half-full pipe with a full sink waits for the sink.
-        if pipe.held > 0 && !sinkIsReady && (pipe.held >= SplicePipe.capacity / 2 || !sourceIsReady || ended) {
+        if pipe.held > 0 && !sinkIsReady && (pipe.held >= SplicePipe.capacity / 2 || !sourceIsReady || ended)
+        {
           return .waits
         }
         if ended || !sourceIsReady { break }

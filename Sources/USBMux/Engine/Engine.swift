@@ -1,0 +1,121 @@
+package import EventLoop
+
+/// The isolation of everything that lives on the loop's thread: an actor whose executor is the loop.
+///
+/// The objects behind ``Hub`` are ordinary classes. They are reached through this actor, or from the loop's
+/// own callbacks, which run on the same thread.
+package actor Engine {
+  package nonisolated let loop: EventLoop
+  private let hub: Hub
+  private var pending: [UInt64: PendingOpen] = [:]
+  private var lastPending: UInt64 = 0
+
+  package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+
+  init(loop: EventLoop, configuration: Mux.Configuration) throws(MuxError) {
+    self.loop = loop
+    let log = Log(level: configuration.logLevel, on: loop, handler: configuration.logHandler)
+    let transport = try configuration.transport.make(on: loop, log: log)
+    hub = Hub(
+      loop: loop, log: log, transport: transport, maximumConnections: configuration.maximumConnections)
+  }
+
+  /// The objects behind the hub have handles of the loop, so they go on its thread, and it ends after them.
+  isolated deinit { loop.stop() }
+
+  func start() { hub.start() }
+
+  // MARK: Devices
+
+  func devices() async -> Result<[Device], MuxError> {
+    await withCheckedContinuation { continuation in
+      hub.whenReady { [hub] in
+        if let failure = hub.transport.failure, hub.transport.devices.isEmpty {
+          continuation.resume(returning: .failure(failure))
+        } else {
+          continuation.resume(returning: .success(hub.transport.devices))
+        }
+      }
+    }
+  }
+
+  func subscribe(_ continuation: AsyncStream<DeviceEvent>.Continuation) -> UInt64 {
+    hub.subscribe { continuation.yield($0) }
+  }
+
+  func unsubscribe(_ identifier: UInt64) { hub.unsubscribe(identifier) }
+
+  // MARK: Streams
+
+  func connect(
+    to selector: DeviceSelector, port: DevicePort, wait: Duration, timeout: Duration
+  ) async -> Result<DeviceStream, MuxError> {
+    lastPending &+= 1
+    let identifier = lastPending
+    return await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        guard !Task.isCancelled else { return continuation.resume(returning: .failure(.closed)) }
+        let open = PendingOpen(
+          selector, port: port, wait: wait.nanosecondsOfLoop, timeout: timeout.nanosecondsOfLoop, hub: hub
+        ) { result in
+          self.pending[identifier] = nil
+          continuation.resume(returning: self.stream(result))
+        }
+        pending[identifier] = open
+        open.start()
+      }
+    } onCancel: {
+      Task { await self.cancel(identifier) }
+    }
+  }
+
+  private func cancel(_ identifier: UInt64) { pending[identifier]?.fail(.closed) }
+
+  private func stream(_ result: Result<OpenedSocket, MuxError>) -> Result<DeviceStream, MuxError> {
+    switch result {
+    case .success(let opened):
+      do throws(SystemError) {
+        return .success(try DeviceStream(opened, engine: self))
+      } catch {
+        return .failure(.system("\(error)"))
+      }
+    case .failure(let error): return .failure(error)
+    }
+  }
+
+  func verdict(on device: DeviceID, epoch: UInt64) async -> DeviceEnd {
+    await withCheckedContinuation { continuation in
+      hub.transport.verdict(on: device, epoch: epoch) { continuation.resume(returning: $0) }
+    }
+  }
+
+  // MARK: Forwards
+
+  func forward(
+    _ local: ListenAddress, to port: DevicePort, _ options: ForwardOptions
+  ) throws(MuxError) -> Forward {
+    let state = try hub.addForward(local, to: port, options)
+    return Forward(
+      identifier: state.identifier, devicePort: port,
+      endpoints: state.addresses.map {
+        Forward.Endpoint(host: $0.host, port: $0.isUnix ? nil : $0.port)
+      },
+      engine: self)
+  }
+
+  func remove(_ forward: UInt64) { hub.removeForward(forward) }
+
+  // MARK: Ending
+
+  func stopNow() {
+    for open in pending.values { open.fail(.closed) }
+    hub.stop(drain: 0) {}
+  }
+
+  func stop(drain: Duration) async {
+    for open in pending.values { open.fail(.closed) }
+    await withCheckedContinuation { continuation in
+      hub.stop(drain: drain.nanosecondsOfLoop) { continuation.resume() }
+    }
+  }
+}

@@ -1,0 +1,167 @@
+internal import CSystem
+internal import EventLoop
+
+/// The root of all that lives on one loop thread: the transport, the forwards, their connections.
+final class Hub: TransportObserver {
+  let loop: EventLoop
+  let log: Log
+  let transport: any Transport
+  let resources: RelayResources
+  private var forwards: [UInt64: ForwardState] = [:]
+  private var connections: [UInt64: ClientConnection] = [:]
+  private var lastIdentifier: UInt64 = 0
+  private let maximumConnections: Int
+  private var acceptPause: LoopTimer?
+  private var drain: (timer: LoopTimer, done: () -> Void)?
+  private var isStopped = false
+  private var subscribers: [UInt64: (DeviceEvent) -> Void] = [:]
+  private var readyWaiters: [() -> Void] = []
+
+  /// Descriptors that are not connections': the loop's own, listeners, the Listen connection, questions.
+  private static let reservedDescriptors: UInt64 = 32
+  /// Descriptors of one connection: the client's and the device's.
+  private static let descriptorsPerConnection: UInt64 = 2
+  /// How long accepting pauses when the system is out of descriptors and no connection ends.
+  private static let acceptPauseTime: Int64 = 100_000_000
+
+  init(loop: EventLoop, log: Log, transport: any Transport, maximumConnections: Int?) {
+    self.loop = loop
+    self.log = log
+    self.transport = transport
+    resources = RelayResources(loop: loop)
+    let limit = cs_raise_descriptor_limit()
+    let room =
+      limit > Self.reservedDescriptors
+      ? (limit - Self.reservedDescriptors) / Self.descriptorsPerConnection : 1
+    self.maximumConnections = min(maximumConnections ?? .max, Int(clamping: max(room, 1)))
+    transport.observer = self
+  }
+
+  func start() { transport.start() }
+
+  private func nextIdentifier() -> UInt64 {
+    lastIdentifier &+= 1
+    return lastIdentifier
+  }
+
+  // MARK: Forwards
+
+  func addForward(
+    _ local: ListenAddress, to port: DevicePort, _ options: ForwardOptions
+  ) throws(MuxError) -> ForwardState {
+    guard !isStopped else { throw .closed }
+    let forward = try ForwardState(nextIdentifier(), local, to: port, options, hub: self)
+    forwards[forward.identifier] = forward
+    log.write(.info, "listening: \(forward.name)")
+    return forward
+  }
+
+  /// Stops to listen, and ends the forward's connections.
+  func removeForward(_ identifier: UInt64) {
+    guard let forward = forwards.removeValue(forKey: identifier) else { return }
+    forward.close()
+    for connection in connections.values where connection.forward === forward { connection.stop() }
+  }
+
+  // MARK: Connections
+
+  var mayAccept: Bool {
+    if connections.count < maximumConnections { return acceptPause == nil }
+    log.limited(
+      .warning, topic: "limit",
+      "\(connections.count) connections are open, which is the limit: others wait until one ends")
+    return false
+  }
+
+  func accepted(_ client: consuming Descriptor, isUnix: Bool, by forward: ForwardState) {
+    let connection = ClientConnection(
+      nextIdentifier(), client: client, isUnix: isUnix, forward: forward, hub: self)
+    connections[connection.identifier] = connection
+    connection.proceed()
+  }
+
+  func cannotAccept(_ error: SystemError) {
+    log.limited(
+      .warning, topic: "descriptors",
+      "no descriptor for another connection (\(error.message)): accepting pauses until one is free")
+    guard acceptPause == nil else { return }
+    acceptPause = LoopTimer(on: loop) { [unowned self] in acceptAgain() }
+    acceptPause?.set(after: Self.acceptPauseTime)
+  }
+
+  private func acceptAgain() {
+    acceptPause = nil
+    for forward in forwards.values { forward.acceptAgain() }
+  }
+
+  func connectionEnded(_ connection: ClientConnection) {
+    let wasFull = connections.count >= maximumConnections || acceptPause != nil
+    connections[connection.identifier] = nil
+    if connections.isEmpty, let drain {
+      self.drain = nil
+      drain.done()
+      return
+    }
+    if wasFull { acceptAgain() }
+  }
+
+  // MARK: Devices
+
+  func attached(_ device: Device) {
+    log.write(.notice, "device \(device.udid) is attached (\(device.isUSB ? "USB" : "network"))")
+    for subscriber in subscribers.values { subscriber(.attached(device)) }
+    for connection in connections.values where connection.isWaiting { connection.proceed() }
+  }
+
+  func detached(_ device: Device) {
+    log.write(.notice, "device \(device.udid) is gone (\(device.isUSB ? "USB" : "network"))")
+    for subscriber in subscribers.values { subscriber(.detached(device)) }
+    for connection in connections.values where connection.device?.id == device.id { connection.deviceLost() }
+  }
+
+  func transportChanged() {
+    if let failure = transport.failure { log.limited(.warning, topic: "transport", "\(failure)") }
+    guard transport.isReady else { return }
+    let waiters = readyWaiters
+    readyWaiters = []
+    for waiter in waiters { waiter() }
+    for connection in connections.values where connection.isWaiting { connection.proceed() }
+  }
+
+  /// Calls back when the list of devices is complete, or why there is none is known.
+  func whenReady(_ body: @escaping () -> Void) {
+    if transport.isReady { body() } else { readyWaiters.append(body) }
+  }
+
+  /// Tells the devices that are there, and then all changes, until ``unsubscribe(_:)``.
+  func subscribe(_ subscriber: @escaping (DeviceEvent) -> Void) -> UInt64 {
+    let identifier = nextIdentifier()
+    subscribers[identifier] = subscriber
+    for device in transport.devices { subscriber(.attached(device)) }
+    return identifier
+  }
+
+  func unsubscribe(_ identifier: UInt64) { subscribers[identifier] = nil }
+
+  // MARK: Ending
+
+  /// Stops to listen at once; lets the connections end by themselves for at most `nanoseconds`, then resets
+  /// them.
+  func stop(drain nanoseconds: Int64, _ done: @escaping () -> Void) {
+    isStopped = true
+    for forward in forwards.values { forward.close() }
+    let finish = { [unowned self] in
+      for connection in connections.values { connection.stop() }
+      forwards = [:]
+      transport.stop()
+      done()
+    }
+    guard !connections.isEmpty, nanoseconds > 0 else { return finish() }
+    let timer = LoopTimer(on: loop) { [unowned self] in
+      drain = nil
+      finish()
+    }
+    timer.set(after: nanoseconds)
+    drain = (timer, finish)
+  }
+}

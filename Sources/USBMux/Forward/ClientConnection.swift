@@ -1,0 +1,219 @@
+internal import EventLoop
+
+/// One connection of a local client: it waits for its device, opens a stream to it, and is relayed.
+///
+/// The client is shown a reset for everything that keeps it from the device, never a clean end.
+final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
+  /// A device that the daemon did not know is chosen once more.
+  private static let reopens = 1
+
+  /// Stands in all lines of the log that are about this connection.
+  let identifier: UInt64
+  /// The forward that accepted it.
+  let forward: ForwardState
+  private let isUnix: Bool
+  private unowned let hub: Hub
+  private var client: Descriptor?
+  private var state = State.new
+  /// The device that was chosen last.
+  private(set) var device: Device?
+  private var reopensLeft = ClientConnection.reopens
+  private var deadline: Int64
+
+  private enum State {
+    case new
+    /// For a device that can be chosen.
+    case waiting(LoopTimer, Watcher?)
+    /// For the transport to look at its devices again.
+    case refreshing
+    case opening(any OpenAttempt)
+    case relaying(SocketRelay)
+    case over
+  }
+
+  init(
+    _ identifier: UInt64, client: consuming Descriptor, isUnix: Bool, forward: ForwardState, hub: Hub
+  ) {
+    self.identifier = identifier
+    self.isUnix = isUnix
+    self.forward = forward
+    self.hub = hub
+    deadline = hub.loop.now + forward.options.wait.nanosecondsOfLoop
+    self.client = consume client
+  }
+
+  /// Begins, or goes on when a device has come.
+  func proceed() {
+    switch state {
+    case .new, .waiting, .refreshing: break
+    case .opening, .relaying, .over: return
+    }
+    do throws(MuxError) {
+      let device = try forward.options.device.choose(from: hub.transport.devices)
+      self.device = device
+      state = .opening(
+        hub.transport.open(
+          device, port: forward.devicePort, timeout: forward.options.connectTimeout.nanosecondsOfLoop, self))
+    } catch {
+      // Waiting makes no two devices one.
+      if case .ambiguousDevice = error { return fail(error) }
+      wait(error)
+    }
+  }
+
+  /// Whether it waits for a device.
+  var isWaiting: Bool {
+    if case .waiting = state { true } else { false }
+  }
+
+  private func wait(_ error: MuxError) {
+    if case .waiting = state { return }
+    let left = deadline - hub.loop.now
+    guard left > 0 else { return fail(hub.transport.failure ?? error) }
+    let timer = LoopTimer(on: hub.loop) { [unowned self] in
+      fail(hub.transport.failure ?? currentProblem() ?? error)
+    }
+    timer.set(after: left)
+    // A client that leaves while it waits is not worth a connection on the phone.
+    var watcher: Watcher?
+    if let number = client?.number { watcher = try? Watcher(number, on: hub.loop, handler: self) }
+    state = .waiting(timer, watcher)
+    hub.transport.lookNow()
+  }
+
+  private func currentProblem() -> MuxError? {
+    do throws(MuxError) {
+      _ = try forward.options.device.choose(from: hub.transport.devices)
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  func ready(_ readiness: Readiness, _ watcher: Watcher) {
+    guard case .waiting = state, let number = client?.number else { return }
+    let left =
+      readiness.contains(.broken) || (readiness.contains(.hangUp) && hub.resources.presence.isGone(number))
+    guard left else { return }
+    hub.log.write(.info, connection: identifier, "the client left before a device came")
+    end(resets: true)
+  }
+
+  // MARK: Opening
+
+  func opened(_ channel: consuming DeviceChannel) {
+    guard case .opening = state, let client = client.take() else { return }
+    switch consume channel {
+    case .socket(let socket, let epoch):
+      self.epoch = epoch
+      var times = RelayTimes()
+      times.halfClose = forward.options.halfCloseTimeout.nanosecondsOfLoop
+      let relay = SocketRelay(
+        identifier: identifier, client: client, clientIsUnix: isUnix, device: socket,
+        needsVerdict: epoch != nil, times: times, resources: hub.resources, owner: self)
+      state = .relaying(relay)
+      hub.log.write(
+        .info, connection: identifier,
+        "open: \(forward.name) -> \(device?.udid.description ?? "?"):\(forward.devicePort)")
+      relay.attach(to: hub.resources, owner: self)
+    }
+  }
+
+  private var epoch: UInt64?
+
+  func openFailed(_ error: OpenError) {
+    guard case .opening = state else { return }
+    switch error {
+    case .unknownDevice:
+      guard reopensLeft > 0 else { return fail(.deviceGone) }
+      reopensLeft -= 1
+      state = .refreshing
+      hub.transport.refresh { [weak self] in self?.proceed() }
+    case .failed(let error):
+      // A daemon that has just gone may be back within the time that the client is willing to wait.
+      if case .noDaemon = error {
+        state = .new
+        return wait(error)
+      }
+      fail(error)
+    }
+  }
+
+  private func fail(_ error: MuxError) {
+    hub.log.limited(
+      .warning, topic: "\(forward.identifier) \(error)", connection: identifier, "\(forward.name): \(error)")
+    end(resets: true)
+  }
+
+  // MARK: Relaying
+
+  func relayNeedsVerdict(_ relay: SocketRelay) {
+    guard let device, let epoch else { return relay.deviceEndVerified(.clean) }
+    hub.transport.verdict(on: device.id, epoch: epoch) { [weak relay] end in relay?.deviceEndVerified(end) }
+  }
+
+  func relayIsBulk(_ relay: SocketRelay) {}
+
+  func relayEnded(_ relay: SocketRelay, _ summary: RelaySummary) {
+    if summary.reason == .deviceLost {
+      hub.log.limited(
+        .warning, topic: "\(forward.identifier) lost", connection: identifier,
+        "\(forward.name): \(MuxError.deviceGone)")
+    }
+    hub.log.write(
+      .info, connection: identifier,
+      "\(summary.reason): \(summary.sent) bytes sent, \(summary.received) received")
+    end(resets: false)
+  }
+
+  /// Its device is gone.
+  func deviceLost() {
+    switch state {
+    case .relaying(let relay): relay.deviceLost()
+    case .opening(let attempt):
+      // The same phone may be back in time.
+      attempt.cancel()
+      state = .new
+      proceed()
+    case .new, .waiting, .refreshing, .over: break
+    }
+  }
+
+  /// tunneld ends it.
+  func stop() {
+    switch state {
+    case .relaying(let relay): relay.stop()
+    case .opening(let attempt):
+      attempt.cancel()
+      end(resets: true)
+    case .new, .waiting, .refreshing: end(resets: true)
+    case .over: break
+    }
+  }
+
+  private func end(resets: Bool) {
+    if case .over = state { return }
+    // Its watcher goes before the descriptor that it watches.
+    state = .over
+    if resets, let number = client?.number { Socket.resetOnClose(number) }
+    client = nil
+    hub.connectionEnded(self)
+  }
+}
+
+extension Duration {
+  /// For the loop's clock: whole nanoseconds, 0 for a negative time.
+  var nanosecondsOfLoop: Int64 { max(0, saturatingNanoseconds) }
+}
+
+extension RelaySummary.Reason: CustomStringConvertible {
+  var description: String {
+    switch self {
+    case .ended: "ended"
+    case .clientGone: "the client left"
+    case .deviceLost: "the device is gone"
+    case .idleAfterHalfClose: "closed after idle half-close"
+    case .stopped: "stopped"
+    }
+  }
+}

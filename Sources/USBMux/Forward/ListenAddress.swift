@@ -1,0 +1,111 @@
+internal import EventLoop
+
+/// Where a forward listens on this machine.
+public enum ListenAddress: Hashable, Sendable, CustomStringConvertible {
+  /// 127.0.0.1 and ::1, on the same port. Port 0: the system picks a free one.
+  case localhost(port: UInt16)
+  /// A numeric IPv4 or IPv6 address, which may be `0.0.0.0` or `::`. Port 0: the system picks a free one.
+  case address(String, port: UInt16)
+  /// A Unix socket, made with mode 0600.
+  case unix(path: String)
+
+  /// `localhost:8765`, `192.0.2.1:8765`, `[::1]:8765` or `unix:/path`.
+  public var description: String {
+    switch self {
+    case .localhost(let port): "localhost:\(port)"
+    case .address(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    case .unix(let path): "unix:\(path)"
+    }
+  }
+}
+
+/// Sockets that are bound and listen, all of one forward.
+struct BoundSockets: ~Copyable {
+  private var first: Descriptor?
+  private var second: Descriptor?
+  private(set) var addresses: [SocketAddress]
+
+  /// How often another free port is tried when the one that IPv4 got is taken on IPv6.
+  private static let portTries = 16
+  /// As deep a queue as the kernel grants: a burst must not be refused while the loop is busy.
+  private static let backlog: CInt = 4096
+
+  /// Binds all sockets of `address`, or none.
+  ///
+  /// - Throws: ``MuxError/cannotListen(address:_:reason:)``.
+  init(_ address: ListenAddress) throws(MuxError) {
+    switch address {
+    case .localhost(let port):
+      self = try Self.bindLocalhost(port)
+    case .address(let host, let port):
+      guard let socket = SocketAddress(host: host, port: port) else {
+        throw .cannotListen(
+          address: "\(address)", .unusable, reason: "\(host) is not a numeric IPv4 or IPv6 address")
+      }
+      self.init(first: try Self.bind(socket), second: nil)
+    case .unix(let path):
+      guard let socket = SocketAddress(path: path) else {
+        throw .cannotListen(
+          address: "\(address)", .unusable,
+          reason: "the path is empty or longer than \(DaemonAddress.maximumPathLength) bytes")
+      }
+      UnixSocketFile.removeStale(path)
+      self.init(first: try Self.bind(socket), second: nil)
+    }
+  }
+
+  /// Hands out the socket of `addresses[index]`, once.
+  mutating func take(_ index: Int) -> Descriptor? { index == 0 ? first.take() : second.take() }
+
+  private init(first: consuming Descriptor, second: consuming Descriptor?) {
+    addresses = [SocketAddress.bound(first.number)].compactMap(\.self)
+    self.first = consume first
+    if let second = consume second {
+      if let address = SocketAddress.bound(second.number) { addresses.append(address) }
+      self.second = consume second
+    } else {
+      self.second = nil
+    }
+  }
+
+  private static func bindLocalhost(_ port: UInt16) throws(MuxError) -> BoundSockets {
+    var tries = port == 0 ? portTries : 1
+    while true {
+      tries -= 1
+      guard let four = SocketAddress(host: "127.0.0.1", port: port) else {
+        throw .cannotListen(address: "127.0.0.1:\(port)", .unusable, reason: "IPv4 is not available")
+      }
+      let first = try bind(four)
+      let bound = SocketAddress.bound(first.number)?.port ?? port
+      // A machine without IPv6 has no ::1, and needs none.
+      guard let six = SocketAddress(host: "::1", port: bound) else {
+        return BoundSockets(first: first, second: nil)
+      }
+      var second: Descriptor?
+      do throws(MuxError) {
+        second = try bind(six)
+      } catch {
+        switch error {
+        case .cannotListen(_, .unusable, _): break
+        case .cannotListen(_, .inUse, _) where tries > 0: continue
+        default: throw error
+        }
+      }
+      return BoundSockets(first: first, second: second)
+    }
+  }
+
+  private static func bind(_ address: SocketAddress) throws(MuxError) -> Descriptor {
+    do throws(SystemError) {
+      let socket = try address.makeSocket()
+      ListeningSocket.prepare(socket.number, for: address)
+      try address.bind(socket.number)
+      try ListeningSocket.listen(socket.number, backlog: backlog)
+      return socket
+    } catch {
+      let kind: MuxError.ListenFailure =
+        error.isAddressInUse ? .inUse : error.isPermission ? .denied : .unusable
+      throw .cannotListen(address: "\(address)", kind, reason: error.message)
+    }
+  }
+}
