@@ -54,7 +54,7 @@ let package = Package(
     ),
     // The daemon and command line.
     .executableTarget(
-      name: "tunneld", dependencies: ["USBMux", "MuxProtocol", "EventLoop"], swiftSettings: strict),
+      name: "tunneld", dependencies: ["USBMux", "MuxProtocol", "EventLoop", "CSystem"], swiftSettings: strict),
 
     .testTarget(name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"]),
     .testTarget(name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone"]),

@@ -63,3 +63,12 @@ package final class Watcher {
     registration = 0
   }
 }
+
+extension Optional where Wrapped == Watcher {
+  /// Ends the watch and lets the watcher go. Letting it go is not enough: while the loop tells it something it
+  /// lives on, and so would its place in the set.
+  package mutating func drop() {
+    self?.cancel()
+    self = nil
+  }
+}

@@ -146,7 +146,7 @@ final class ReadinessWaiter: ReadinessHandler {
   }
 
   func cancel() {
-    watcher = nil
+    watcher.drop()
     for path in [\ReadinessWaiter.readers, \ReadinessWaiter.writers] {
       let waiting = self[keyPath: path]
       self[keyPath: path] = [:]

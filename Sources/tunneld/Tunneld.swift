@@ -1,5 +1,58 @@
+import EventLoop
+import USBMux
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Darwin)
+  import Darwin
+#endif
+
 /// The daemon and command line.
 @main
 enum Tunneld {
-  static func main() {}
+  /// Exit statuses, documented in `--help`.
+  enum ExitStatus {
+    static let success: Int32 = 0
+    static let failure: Int32 = 1
+    static let usage: Int32 = 2
+  }
+
+  static func main() {
+    let arguments = CommandLine.arguments
+    let program = Console.programName(arguments)
+    do {
+      let environment = CommandEnvironment(
+        usbmuxdSocketAddress: Console.environment(DaemonAddress.environmentVariable))
+      switch try Invocation(arguments: arguments, environment: environment) {
+      case .help(let text), .version(let text): Console.print(text)
+      case .run(let options): exit(run(program) { try Daemon(options, program: program, on: $0) })
+      case .devices(let options): exit(run(program) { try DeviceLister(options, program: program, on: $0) })
+      }
+    } catch {
+      Console.complain("\(program): \(error)")
+      exit(ExitStatus.usage)
+    }
+  }
+
+  /// Runs a command on the main thread's loop until it ends.
+  private static func run(_ program: String, _ make: (EventLoop) throws -> any Command) -> Int32 {
+    do {
+      Console.ignoreBrokenPipes()
+      let loop = try EventLoop()
+      let outcome = Outcome()
+      let command = try make(loop)
+      loop.execute { command.begin(outcome) }
+      loop.run()
+      return outcome.status
+    } catch {
+      Console.complain("\(program): \(error)")
+      return ExitStatus.failure
+    }
+  }
+}
+
+/// Something that runs on the loop until it sets its outcome.
+protocol Command: Sendable {
+  /// Called on the loop's thread.
+  func begin(_ outcome: Outcome)
 }

@@ -51,6 +51,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
     do throws(MuxError) {
       let device = try forward.options.device.choose(from: hub.transport.devices)
       self.device = device
+      stopWaiting()
       state = .opening(
         hub.transport.open(
           device, port: forward.devicePort, timeout: forward.options.connectTimeout.nanosecondsOfLoop, self))
@@ -79,6 +80,14 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
     if let number = client?.number { watcher = try? Watcher(number, on: hub.loop, handler: self) }
     state = .waiting(timer, watcher)
     hub.transport.lookNow()
+  }
+
+  /// The watcher goes before anything else happens to the descriptor that it watches.
+  private func stopWaiting() {
+    if case .waiting(let timer, let watcher) = state {
+      timer.clear()
+      watcher?.cancel()
+    }
   }
 
   private func currentProblem() -> MuxError? {
@@ -193,7 +202,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
 
   private func end(resets: Bool) {
     if case .over = state { return }
-    // Its watcher goes before the descriptor that it watches.
+    stopWaiting()
     state = .over
     if resets, let number = client?.number { Socket.resetOnClose(number) }
     client = nil

@@ -36,7 +36,7 @@ final class Listener: ReadinessHandler, Resumable {
   }
 
   /// Takes no more connections. Those in the kernel's queue are refused when the listener goes.
-  func close() { watcher = nil }
+  func close() { watcher.drop() }
 
   func ready(_ readiness: Readiness, _ watcher: Watcher) {
     mayBeReady = true

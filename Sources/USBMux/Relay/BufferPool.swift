@@ -16,7 +16,7 @@ final class BufferPool {
 
   deinit {
     unsafe scratch.deallocate()
-    for unsafebuffer in unsafe free { unsafe buffer.deallocate() }
+    while let buffer = unsafe free.popLast() { unsafe buffer.deallocate() }
   }
 
   /// Gives the scratch buffer with what is in it away, and puts another in its place.

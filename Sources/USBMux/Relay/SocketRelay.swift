@@ -129,8 +129,8 @@ final class SocketRelay: ReadinessHandler, Resumable {
 
   /// Leaves its loop, to be attached to another one. Only while neither side has ended.
   func detach() {
-    clientWatcher = nil
-    deviceWatcher = nil
+    clientWatcher.drop()
+    deviceWatcher.drop()
     timer = nil
   }
 
@@ -330,7 +330,7 @@ final class SocketRelay: ReadinessHandler, Resumable {
     timer?.set(after: nanoseconds)
   }
 
-  private func closeDeviceWatch() { deviceWatcher = nil }
+  private func closeDeviceWatch() { deviceWatcher.drop() }
 
   private func closeDevice() {
     closeDeviceWatch()
@@ -342,7 +342,7 @@ final class SocketRelay: ReadinessHandler, Resumable {
     isFinished = true
     let summary = RelaySummary(reason: reason, sent: upload.delivered, received: download.delivered)
     timer = nil
-    clientWatcher = nil
+    clientWatcher.drop()
     upload.release(resources)
     download.release(resources)
     closeDevice()

@@ -144,7 +144,7 @@ final class DaemonExchange: ReadinessHandler, OpenAttempt, Resumable {
   }
 
   private func release() {
-    watcher = nil
+    watcher.drop()
     deadline = nil
   }
 }

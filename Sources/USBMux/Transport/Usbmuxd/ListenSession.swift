@@ -150,7 +150,7 @@ final class ListenSession: ReadinessHandler {
   }
 
   private func release() {
-    watcher = nil
+    watcher.drop()
     deadline = nil
     connector?.cancel()
     connector = nil

@@ -113,7 +113,7 @@ final class SocketConnector: ReadinessHandler {
 
   func ready(_ readiness: Readiness, _ watcher: Watcher) {
     guard readiness.contains(.write), let number = socket?.number else { return }
-    self.watcher = nil
+    self.watcher.drop()
     let code = Socket.pendingError(number)
     if code == 0 { return finish(socket.take(), nil) }
     lastError = SystemError(code: code, call: "connect")
@@ -130,7 +130,7 @@ final class SocketConnector: ReadinessHandler {
   }
 
   private func release() {
-    watcher = nil
+    watcher.drop()
     retry = nil
     deadline = nil
     lookup = nil

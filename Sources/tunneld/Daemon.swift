@@ -1,0 +1,90 @@
+import EventLoop
+import USBMux
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Darwin)
+  import Darwin
+#endif
+
+/// Runs the forwards of a command line until a signal ends it.
+actor Daemon: Command {
+  private let loop: EventLoop
+  private let options: RunOptions
+  private let program: String
+  private let mux: Mux
+  private var signals: [SignalWatcher] = []
+  private var outcome: Outcome?
+  private var isEnding = false
+
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+
+  init(_ options: RunOptions, program: String, on loop: EventLoop) throws(MuxError) {
+    self.loop = loop
+    self.options = options
+    self.program = program
+    mux = try Mux(options.muxConfiguration(program: program), on: loop)
+  }
+
+  nonisolated func begin(_ outcome: Outcome) {
+    assumeIsolated { $0.start(outcome) }
+  }
+
+  private func start(_ outcome: Outcome) {
+    self.outcome = outcome
+    for number in [SIGTERM, SIGINT] {
+      signals.append(SignalWatcher(number, on: loop) { [unowned self] in assumeIsolated { $0.end() } })
+    }
+    Task { await bind() }
+  }
+
+  /// All listeners, or none: a caller that reads "ready" can rely on every one of them.
+  private func bind() async {
+    var ready: [Forward] = []
+    for forward in options.forwards {
+      do throws(MuxError) {
+        guard let port = DevicePort(forward.devicePort) else { continue }
+        ready.append(
+          try await mux.forward(forward.local.address, to: port, options: options.forwardOptions))
+      } catch {
+        Console.complain("\(program): \(error)")
+        return finish(Tunneld.ExitStatus.failure)
+      }
+    }
+    guard !isEnding else { return }
+    announce(ready)
+  }
+
+  private func announce(_ forwards: [Forward]) {
+    switch options.announcement {
+    case .tunneld:
+      for forward in forwards {
+        for endpoint in forward.endpoints {
+          Console.print("ready: \(endpoint) -> device port \(forward.devicePort)")
+        }
+      }
+    case .iproxy:
+      // These are iproxy's own lines, which programs look for.
+      for forward in forwards {
+        Console.print(
+          "Creating listening port \(forward.port ?? 0) for device port \(forward.devicePort)")
+      }
+      Console.print("waiting for connection")
+    }
+  }
+
+  /// The first signal lets connections end for a bounded time; a second one does not wait.
+  private func end() {
+    guard !isEnding else { return finish(Tunneld.ExitStatus.success) }
+    isEnding = true
+    Task {
+      await mux.shutdown(drain: options.timeouts.drain)
+      finish(Tunneld.ExitStatus.success)
+    }
+  }
+
+  private func finish(_ status: Int32) {
+    outcome?.status = status
+    loop.stop()
+  }
+}

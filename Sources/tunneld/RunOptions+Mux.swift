@@ -1,0 +1,69 @@
+import USBMux
+
+extension RunOptions {
+  var forwardOptions: USBMux.ForwardOptions {
+    var options = USBMux.ForwardOptions()
+    options.device = selector
+    options.wait = timeouts.wait
+    options.connectTimeout = timeouts.connect
+    options.halfCloseTimeout = timeouts.halfClose
+    return options
+  }
+
+  private var selector: DeviceSelector {
+    switch device {
+    case .onlyOne: DeviceSelector(ways: connections.ways)
+    case .any: DeviceSelector(ways: connections.ways, takesFirst: true)
+    case .udid(let udid): DeviceSelector(udid: udid, ways: connections.ways)
+    }
+  }
+
+  func muxConfiguration(program: String) -> Mux.Configuration {
+    Mux.Configuration(
+      transport: transport.mux, logLevel: LogLevel(verbosity: verbosity),
+      logHandler: { Console.log($0, program: program) }, maximumConnections: maximumConnections)
+  }
+}
+
+extension LogLevel {
+  /// `-q` is -1, nothing 0, each `-v` one more.
+  init(verbosity: Int) {
+    self =
+      switch verbosity {
+      case ..<0: .error
+      case 0: .warning
+      case 1: .info
+      default: .debug
+      }
+  }
+}
+
+extension ConnectionChoice {
+  var ways: DeviceSelector.Ways {
+    switch self {
+    case .usbOnly: .usb
+    case .usbPreferred: .usbThenNetwork
+    case .networkOnly: .network
+    }
+  }
+}
+
+extension LocalEndpoint {
+  var address: ListenAddress {
+    switch self {
+    case .tcp(.localhost, let port): .localhost(port: port)
+    case .tcp(.address(let host), let port): .address(host, port: port)
+    case .unix(let path): .unix(path: path)
+    }
+  }
+}
+
+extension TransportChoice {
+  /// The library's transport for this choice.
+  var mux: USBMux.TransportChoice {
+    switch self {
+    case .auto(let address), .usbmuxd(let address): .usbmuxd(address ?? .standard)
+    case .usb, .simulated: .automatic
+    }
+  }
+}
