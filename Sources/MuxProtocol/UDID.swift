@@ -47,7 +47,7 @@ public struct UDID: Hashable, Sendable, CustomStringConvertible {
   package static func cleaned(_ serialNumber: some StringProtocol) -> String {
     var text = String.UnicodeScalarView()
     for scalar in serialNumber.unicodeScalars.prefix(while: { $0 != "\0" }) {
-      if scalar.value >= 0x20, scalar.value != 0x7F { text.append(scalar) }
+      if scalar.value >= 0x20, !(0x7F...0x9F).contains(scalar.value) { text.append(scalar) }
     }
     return String(text)
   }

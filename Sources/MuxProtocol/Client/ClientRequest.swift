@@ -18,6 +18,13 @@ package struct ReceivedRequest: Hashable, Sendable {
   package var dialect: Dialect
   /// Which the answer carries.
   package var tag: UInt32
+
+  package init(request: ClientRequest, info: ClientInfo, dialect: Dialect, tag: UInt32) {
+    self.request = request
+    self.info = info
+    self.dialect = dialect
+    self.tag = tag
+  }
 }
 
 extension ClientRequest {
@@ -223,16 +230,14 @@ extension Frame {
 
   /// The dictionary in the body.
   func propertyList() throws(RequestError.Reason) -> PropertyList.Dictionary {
+    let value: PropertyList
     do {
-      guard let dictionary = try PropertyList(parsing: body).dictionary else {
-        throw RequestError.Reason.missing(key: "MessageType")
-      }
-      return dictionary
-    } catch let error as PropertyListError {
-      throw .propertyList(error)
+      value = try PropertyList(parsing: body)
     } catch {
-      throw .missing(key: "MessageType")
+      throw .propertyList(error)
     }
+    guard let dictionary = value.dictionary else { throw .missing(key: "MessageType") }
+    return dictionary
   }
 }
 

@@ -31,15 +31,13 @@ extension DaemonMessage {
   package static func decode(_ frame: Frame) throws(MessageError) -> DaemonMessage {
     switch frame.dialect {
     case .propertyList:
+      let value: PropertyList
       do {
-        return try DaemonMessage(PropertyList(parsing: frame.body).dictionary ?? [:])
-      } catch let error as PropertyListError {
-        throw .propertyList(error)
-      } catch let error as MessageError {
-        throw error
+        value = try PropertyList(parsing: frame.body)
       } catch {
-        throw .unknownType("")
+        throw .propertyList(error)
       }
+      return try DaemonMessage(value.dictionary ?? [:])
     case .binary:
       return try DaemonMessage(binary: frame)
     }
@@ -87,25 +85,7 @@ extension DaemonMessage {
   }
 
   private init(_ dictionary: PropertyList.Dictionary) throws(MessageError) {
-    // Answers that carry something are known by what they carry.
-    if let devices = dictionary["DeviceList"]?.array {
-      self = .deviceList(
-        devices.compactMap { item in item.dictionary.flatMap { try? DeviceRecord($0) } })
-      return
-    }
-    if let listeners = dictionary["ListenerList"]?.array {
-      self = .listenerList(listeners.compactMap(\.dictionary).map(ListenerRecord.init))
-      return
-    }
-    if let text = dictionary["BUID"]?.string {
-      self = .buid(text)
-      return
-    }
-    if let data = dictionary["PairRecordData"]?.data {
-      self = .pairRecord(data)
-      return
-    }
-    guard let type = dictionary["MessageType"]?.string else { throw .missing(key: "MessageType") }
+    let type = dictionary["MessageType"]?.string
     switch type {
     case "Result":
       guard let number = dictionary["Number"]?.bits32 else { throw .missing(key: "Number") }
@@ -113,7 +93,27 @@ extension DaemonMessage {
     case "Attached": self = .attached(try DeviceRecord(dictionary))
     case "Detached": self = .detached(try Self.device(dictionary))
     case "Paired": self = .paired(try Self.device(dictionary))
-    default: throw .unknownType(type)
+    default:
+      guard let answer = DaemonMessage(answer: dictionary) else {
+        throw type.map { .unknownType($0) } ?? .missing(key: "MessageType")
+      }
+      self = answer
+    }
+  }
+
+  /// Answers that carry something are known by what they carry; they have no `MessageType`.
+  private init?(answer dictionary: PropertyList.Dictionary) {
+    if let devices = dictionary["DeviceList"]?.array {
+      self = .deviceList(
+        devices.compactMap { item in item.dictionary.flatMap { try? DeviceRecord($0) } })
+    } else if let listeners = dictionary["ListenerList"]?.array {
+      self = .listenerList(listeners.compactMap(\.dictionary).map(ListenerRecord.init))
+    } else if let text = dictionary["BUID"]?.string {
+      self = .buid(text)
+    } else if let data = dictionary["PairRecordData"]?.data {
+      self = .pairRecord(data)
+    } else {
+      return nil
     }
   }
 

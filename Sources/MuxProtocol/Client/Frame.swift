@@ -53,7 +53,7 @@ package struct Frame: Hashable, Sendable {
   }
 }
 
-/// Daemon-limits: how many bytes a frame may have, header included.
+/// How many bytes a frame may have, header included.
 package enum FrameLimit {
   /// For what a daemon accepts from programs.
   package static let request = 1 << 20

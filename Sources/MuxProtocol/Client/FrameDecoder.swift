@@ -29,7 +29,7 @@ package struct FrameDecoder: Sendable {
   /// Takes bytes in, as many as there are.
   package mutating func append(_ bytes: Span<UInt8>) {
     guard failure == nil else { return }
-    for index in bytes.indices { buffer.append(bytes[index]) }
+    unsafe bytes.withUnsafeBufferPointer { unsafe buffer.append(contentsOf: $0) }
   }
 
   /// The next complete frame, or nil when more bytes are needed.

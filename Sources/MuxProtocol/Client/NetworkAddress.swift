@@ -28,7 +28,7 @@ public struct NetworkAddress: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// The address as `inet_ntop` writes it, a scope as `%number`; no port.
+  /// The address as it is written to `getaddrinfo`, a scope as `%number`; no port.
   public var description: String {
     switch host {
     case .ipv4(let address):
@@ -70,7 +70,8 @@ extension NetworkAddress {
   ///     IPv6:  u8 length = 28, u8 family = 30, u16 port, u32 flow, 16 bytes address, u32 scope
   ///
   /// Port and address are in network order, the scope in little-endian order. Daemons on Linux have been
-  /// seen to send that system's layout instead, in which the family takes both first bytes (2 or 10, 0).
+  /// seen to send that system's layout instead, in which the family takes both first bytes (2 or 10, 0), or
+  /// their own number of the IPv6 family (10, 28) in the second.
   ///
   /// - Returns: nil when the bytes are too short for their family, more than 256, or of another family.
   package init?(socketAddress bytes: [UInt8]) {
@@ -114,7 +115,7 @@ extension NetworkAddress {
     guard bytes.count >= 2 else { return nil }
     return switch (bytes[0], bytes[1]) {
     case (2, 0), (_, 2): .ipv4
-    case (10, 0), (_, 30), (_, 10): .ipv6
+    case (10, 0), (_, 30), (_, 28), (_, 10): .ipv6
     default: nil
     }
   }

@@ -19,7 +19,7 @@ extension PropertyList {
       }
     }
     guard let root else { throw .refused }
-    self = root.value()
+    self = try root.value(depth: limits.depth)
   }
 
   /// As ``init(parsing:limits:)``.

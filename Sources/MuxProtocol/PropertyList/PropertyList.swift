@@ -101,11 +101,20 @@ package struct PropertyListLimits: Hashable, Sendable {
   package var depth: Int
   /// Values and keys in all. In the binary form an object may be used many times and counts each time.
   package var values: Int
+  /// Arrays and dictionaries in all.
+  package var containers: Int
+  /// `&` in XML.
+  package var entities: Int
 
-  package init(bytes: Int = FrameLimit.reply, depth: Int = 32, values: Int = 65536) {
+  package init(
+    bytes: Int = FrameLimit.reply, depth: Int = 32, values: Int = 65536, containers: Int = 8192,
+    entities: Int = 1024
+  ) {
     self.bytes = bytes
     self.depth = depth
     self.values = values
+    self.containers = containers
+    self.entities = entities
   }
 
   package static let standard = PropertyListLimits()
@@ -115,8 +124,10 @@ package struct PropertyListLimits: Hashable, Sendable {
 package enum PropertyListError: Error, Hashable, Sendable, CustomStringConvertible {
   case empty
   case tooLarge(bytes: Int, limit: Int)
-  case tooDeep(limit: Int, offset: Int)
-  case tooManyValues(limit: Int, offset: Int)
+  case tooDeep(limit: Int)
+  case tooManyValues(limit: Int)
+  case tooManyContainers(limit: Int)
+  case tooManyEntities(limit: Int)
   /// The bytes at this offset belong to no property list.
   case malformed(offset: Int)
   /// The library refused it and does not say where.
@@ -128,9 +139,10 @@ package enum PropertyListError: Error, Hashable, Sendable, CustomStringConvertib
     switch self {
     case .empty: "an empty property list"
     case .tooLarge(let bytes, let limit): "a property list of \(bytes) bytes, above \(limit)"
-    case .tooDeep(let limit, let offset): "a property list nested deeper than \(limit) (offset \(offset))"
-    case .tooManyValues(let limit, let offset):
-      "a property list of more than \(limit) values (offset \(offset))"
+    case .tooDeep(let limit): "a property list nested deeper than \(limit)"
+    case .tooManyValues(let limit): "a property list of more than \(limit) values"
+    case .tooManyContainers(let limit): "a property list of more than \(limit) arrays and dictionaries"
+    case .tooManyEntities(let limit): "a property list with more than \(limit) entities"
     case .malformed(let offset): "not a property list (offset \(offset))"
     case .refused: "not a property list"
     case .notWritable: "a property list that cannot be written"

@@ -30,12 +30,17 @@ struct PropertyListNode: ~Copyable {
     unsafe propertylist_free(root)
   }
 
-  func value() -> PropertyList {
-    unsafe Self.value(of: root)
+  /// The tree as a value.
+  ///
+  /// - Parameter depth: How deep containers may lie in each other.
+  /// - Throws: ``PropertyListError/tooDeep(limit:)``.
+  func value(depth: Int) throws(PropertyListError) -> PropertyList {
+    guard let value = unsafe Self.value(of: root, depth: depth) else { throw .tooDeep(limit: depth) }
+    return value
   }
 
-  /// As deep as the screen of the bytes allowed.
-  private static func value(of node: UnsafeMutableRawPointer?) -> PropertyList {
+  /// Nil when containers lie deeper in each other than `depth` says.
+  private static func value(of node: UnsafeMutableRawPointer?, depth: Int) -> PropertyList? {
     switch unsafe propertylist_kind_of(node) {
     case propertylist_kind_boolean: return unsafe .boolean(propertylist_boolean(node))
     case propertylist_kind_integer: return unsafe .integer(Int64(bitPattern: propertylist_integer(node)))
@@ -49,30 +54,30 @@ struct PropertyListNode: ~Copyable {
       let bytes = unsafe propertylist_data(node, &count)
       return unsafe .data(Array(buffer(bytes, count)))
     case propertylist_kind_array:
+      guard depth > 0 else { return nil }
       var items: [PropertyList] = []
       var walk = unsafe propertylist_walk_start(node)
+      defer { unsafe propertylist_walk_end(&walk) }
       while unsafe walk.current != nil {
-        unsafe items.append(value(of: walk.current))
+        guard let item = unsafe value(of: walk.current, depth: depth - 1) else { return nil }
+        items.append(item)
         unsafe propertylist_walk_next(&walk)
       }
-      unsafe propertylist_walk_end(&walk)
       return .array(items)
     case propertylist_kind_dictionary:
-      var dictionary = Dictionary()
+      guard depth > 0 else { return nil }
+      var dictionary = PropertyList.Dictionary()
       var walk = unsafe propertylist_walk_start(node)
+      defer { unsafe propertylist_walk_end(&walk) }
       while unsafe walk.current != nil {
-        if let key = unsafe walk.key {
-          unsafe dictionary.append(String(cString: key), value(of: walk.current))
-        }
+        guard let item = unsafe value(of: walk.current, depth: depth - 1) else { return nil }
+        if let key = unsafe walk.key { unsafe dictionary.append(String(cString: key), item) }
         unsafe propertylist_walk_next(&walk)
       }
-      unsafe propertylist_walk_end(&walk)
       return .dictionary(dictionary)
     default: return .opaque
     }
   }
-
-  private typealias Dictionary = PropertyList.Dictionary
 
   private static func buffer(_ bytes: UnsafePointer<CChar>?, _ count: UInt64) -> UnsafeRawBufferPointer {
     unsafe UnsafeRawBufferPointer(start: bytes, count: bytes == nil ? 0 : Int(clamping: count))
