@@ -25,6 +25,13 @@ package struct ReceivedRequest: Hashable, Sendable {
     self.dialect = dialect
     self.tag = tag
   }
+
+  /// The frame that answers this request.
+  ///
+  /// - Throws: ``EncodingError/notInDialect`` for an answer that the request's dialect does not have.
+  package func reply(_ message: DaemonMessage) throws(EncodingError) -> Frame {
+    try message.frame(tag: tag, dialect: dialect)
+  }
 }
 
 extension ClientRequest {
@@ -99,6 +106,13 @@ package struct RequestError: Error, Hashable, Sendable, CustomStringConvertible 
   package var dialect: Dialect
   /// Which the answer carries.
   package var tag: UInt32
+
+  /// The frame that tells the program ``result``, in its own dialect.
+  ///
+  /// - Throws: ``EncodingError``, when memory is short.
+  package func reply() throws(EncodingError) -> Frame {
+    try DaemonMessage.result(result).frame(tag: tag, dialect: dialect)
+  }
 
   /// The answer that the program deserves.
   package var result: ResultCode {

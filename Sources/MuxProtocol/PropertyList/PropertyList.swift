@@ -42,7 +42,7 @@ package enum PropertyList: Hashable, Sendable {
       }
     }
 
-    /// For the decoder, whose source has replaced repeated keys already.
+    /// For the decoder, which must not search. Of a key that a binary list repeats, the first counts.
     mutating func append(_ key: String, _ value: PropertyList) {
       entries.append(Entry(key: key, value: value))
     }
@@ -101,13 +101,14 @@ package struct PropertyListLimits: Hashable, Sendable {
   package var depth: Int
   /// Values and keys in all. In the binary form an object may be used many times and counts each time.
   package var values: Int
-  /// Arrays and dictionaries in all.
+  /// Arrays and dictionaries in all. In XML this is also what bounds the depth while libplist has the bytes,
+  /// which takes about 56 bytes of stack per level in version 2.2.
   package var containers: Int
   /// `&` in XML.
   package var entities: Int
 
   package init(
-    bytes: Int = FrameLimit.reply, depth: Int = 32, values: Int = 65536, containers: Int = 8192,
+    bytes: Int = FrameLimit.reply, depth: Int = 32, values: Int = 65536, containers: Int = 4096,
     entities: Int = 1024
   ) {
     self.bytes = bytes

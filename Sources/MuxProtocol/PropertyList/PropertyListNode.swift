@@ -30,9 +30,8 @@ struct PropertyListNode: ~Copyable {
     unsafe propertylist_free(root)
   }
 
-  /// The tree as a value.
+  /// The tree as a value, whose containers may lie `depth` deep in each other.
   ///
-  /// - Parameter depth: How deep containers may lie in each other.
   /// - Throws: ``PropertyListError/tooDeep(limit:)``.
   func value(depth: Int) throws(PropertyListError) -> PropertyList {
     guard let value = unsafe Self.value(of: root, depth: depth) else { throw .tooDeep(limit: depth) }

@@ -2,13 +2,13 @@ import MuxProtocol
 import Testing
 
 @Suite struct ClientRequestTests {
-  static let record = try! RecordID("00008110-000000C0FFEE0001")
-  static let port = DevicePort(8765)!
+  static let record = known(RecordID(UDID(serialNumber: "00008110-000000C0FFEE0001")))
+  static let port = known(DevicePort(8765))
 
   static let all: [ClientRequest] = [
     .listen, .listDevices, .listListeners, .readBUID,
     .connect(DeviceID(rawValue: 3), port),
-    .connect(DeviceID(rawValue: .max), DevicePort(62078)!),
+    .connect(DeviceID(rawValue: .max), .lockdown),
     .readPairRecord(record), .deletePairRecord(record),
     .savePairRecord(record, data: [0, 1, 2, 0xFF], device: DeviceID(rawValue: 5)),
     .savePairRecord(record, data: [], device: nil),
@@ -178,6 +178,30 @@ import Testing
   ])
   func saysWhatIsWrongAndWhatItDeserves(inner: String, reason: RequestError.Reason) {
     expectError(reason, .badCommand, in: propertyListFrame(inner))
+  }
+
+  @Test func answersInTheDialectOfTheRequest() throws {
+    for dialect in [Dialect.binary, .propertyList] {
+      let received = try ClientRequest.decode(ClientRequest.listen.frame(tag: 8, dialect: dialect))
+      let reply = try received.reply(.result(.ok))
+      #expect(reply.dialect == dialect)
+      #expect(reply.version == dialect.version)
+      #expect(reply.tag == 8)
+      #expect(try DaemonMessage.decode(reply) == .result(.ok))
+    }
+    for frame in [
+      Frame(version: 9, message: 3, tag: 8, body: []), Frame(version: 9, message: 8, tag: 8, body: []),
+    ] {
+      do {
+        _ = try ClientRequest.decode(frame)
+        Issue.record("accepted version 9")
+      } catch {
+        let reply = try error.reply()
+        #expect(reply.dialect == frame.dialect)
+        #expect(reply.tag == 8)
+        #expect(try DaemonMessage.decode(reply) == .result(.badVersion))
+      }
+    }
   }
 
   @Test func refusesAnEmptyBody() {

@@ -118,6 +118,12 @@ struct SeededGenerator: RandomNumberGenerator {
   }
 }
 
+/// A value that the test's author knows to be one.
+func known<Value>(_ value: Value?) -> Value {
+  guard let value else { fatalError("the test itself is wrong") }
+  return value
+}
+
 /// Little-endian bytes.
 func le32(_ value: UInt32) -> [UInt8] {
   (0..<4).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
