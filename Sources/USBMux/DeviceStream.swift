@@ -11,7 +11,7 @@ public actor DeviceStream {
   public nonisolated let port: DevicePort
 
   private let engine: Engine
-  private let epoch: UInt64?
+  private let meaning: StreamEnd
   private let waiter: ReadinessWaiter
   private var socket: Descriptor?
   /// How the device's side ended, once it has.
@@ -29,10 +29,13 @@ public actor DeviceStream {
     self.engine = engine
     device = opened.device
     port = opened.port
-    epoch = opened.epoch
+    meaning = opened.end
   }
 
-  isolated deinit { waiter.cancel() }
+  isolated deinit {
+    waiter.cancel()
+    engine.assumeIsolated { $0.forget(meaning) }
+  }
 
   /// Reads what is there, and waits for the first byte when nothing is.
   ///
@@ -58,8 +61,8 @@ public actor DeviceStream {
       case .bytes: return bytes
       case .wouldBlock:
         guard await wait(for: .read) else { throw .closed }
-      case .end: await end(epoch == nil ? .success(()) : nil)
-      case .failed: await end(epoch == nil ? .failure(.deviceGone) : nil)
+      case .end: await end(socketFailed: false)
+      case .failed: await end(socketFailed: true)
       }
     }
   }
@@ -115,14 +118,10 @@ public actor DeviceStream {
     }
   }
 
-  /// Finds out how the device's side ended, unless that is known.
-  private func end(_ known: Result<Void, MuxError>?) async {
-    if let known {
-      ended = known
-    } else {
-      let verdict = await engine.verdict(on: device.id, epoch: epoch ?? 0)
-      ended = verdict == .clean ? .success(()) : .failure(.deviceGone)
-    }
+  /// Finds out how the device's side ended.
+  private func end(socketFailed: Bool) async {
+    let end = await engine.explain(meaning, on: device.id, socketFailed: socketFailed)
+    ended = end == .clean ? .success(()) : .failure(.deviceGone)
   }
 }
 

@@ -12,6 +12,8 @@ public enum TransportChoice: Hashable, Sendable {
   case automatic
   /// The usbmuxd at this address.
   case usbmuxd(DaemonAddress)
+  /// Phones that exist in this process only, to try things without one.
+  case simulated(SimulationConfiguration)
 }
 
 extension TransportChoice {
@@ -19,6 +21,7 @@ extension TransportChoice {
     switch self {
     case .automatic: try UsbmuxdTransport(address: Self.environmentAddress(), on: loop)
     case .usbmuxd(let address): try UsbmuxdTransport(address: address, on: loop)
+    case .simulated(let configuration): try SimulatedTransport(configuration, on: loop, log: log)
     }
   }
 

@@ -37,7 +37,10 @@ actor DeviceLister: Command {
   private func start(_ outcome: Outcome) {
     self.outcome = outcome
     for number in [SIGTERM, SIGINT] {
-      signals.append(SignalWatcher(number, on: loop) { [unowned self] in assumeIsolated { $0.finish(Tunneld.ExitStatus.success) } })
+      signals.append(
+        SignalWatcher(number, on: loop) { [unowned self] in
+          assumeIsolated { $0.finish(Tunneld.ExitStatus.success) }
+        })
     }
     Task { if options.watch { await watch() } else { await list() } }
   }

@@ -63,7 +63,24 @@ extension TransportChoice {
   var mux: USBMux.TransportChoice {
     switch self {
     case .auto(let address), .usbmuxd(let address): .usbmuxd(address ?? .standard)
-    case .usb, .simulated: .automatic
+    case .usb: .automatic
+    case .simulated(let options): .simulated(options.configuration)
     }
+  }
+}
+
+extension SimulationOptions {
+  var configuration: SimulationConfiguration {
+    SimulationConfiguration(
+      devices: devices,
+      services: services.mapValues { service in
+        switch service {
+        case .echo: .echo
+        case .discard: .discard
+        case .chargen: .characterGenerator
+        case .http: .http
+        case .loopback(let host, let port): .loopback(host: host, port: port)
+        }
+      })
   }
 }

@@ -83,10 +83,21 @@ package actor Engine {
     }
   }
 
-  func verdict(on device: DeviceID, epoch: UInt64) async -> DeviceEnd {
-    await withCheckedContinuation { continuation in
-      hub.transport.verdict(on: device, epoch: epoch) { continuation.resume(returning: $0) }
+  /// How a stream whose socket has ended came to it.
+  func explain(_ end: StreamEnd, on device: DeviceID, socketFailed: Bool) async -> DeviceEnd {
+    switch end {
+    case .plain: return socketFailed ? .reset : .clean
+    case .bridge(let identifier): return hub.bridgeEnd(identifier)
+    case .daemon(let epoch):
+      return await withCheckedContinuation { continuation in
+        hub.transport.verdict(on: device, epoch: epoch) { continuation.resume(returning: $0) }
+      }
     }
+  }
+
+  /// The stream asks nothing any more.
+  func forget(_ end: StreamEnd) {
+    if case .bridge(let identifier) = end { hub.forgetBridge(identifier) }
   }
 
   // MARK: Forwards

@@ -16,6 +16,7 @@ final class Hub: TransportObserver {
   private var isStopped = false
   private var subscribers: [UInt64: (DeviceEvent) -> Void] = [:]
   private var readyWaiters: [() -> Void] = []
+  private var bridges: [UInt64: StreamBridge] = [:]
 
   /// Descriptors that are not connections': the loop's own, listeners, the Listen connection, questions.
   private static let reservedDescriptors: UInt64 = 32
@@ -142,6 +143,23 @@ final class Hub: TransportObserver {
   }
 
   func unsubscribe(_ identifier: UInt64) { subscribers[identifier] = nil }
+
+  // MARK: Streams of the library
+
+  /// Joins a session to a socket pair; returns the caller's end, and the bridge's number.
+  func bridge(_ link: LinkDriver, _ session: SessionID) throws(MuxError) -> (CInt, UInt64) {
+    let identifier = nextIdentifier()
+    let (ours, theirs) = try SocketPair().split()
+    let bridge = StreamBridge(identifier, Descriptor(owning: ours), link, session, resources)
+    bridge.done = { [unowned self] in bridges[identifier] = nil }
+    bridges[identifier] = bridge
+    return (theirs, identifier)
+  }
+
+  /// How the device's side of a bridge ended.
+  func bridgeEnd(_ identifier: UInt64) -> DeviceEnd { bridges[identifier]?.end ?? .reset }
+
+  func forgetBridge(_ identifier: UInt64) { bridges[identifier]?.callerLeaves() }
 
   // MARK: Ending
 

@@ -6,8 +6,18 @@ struct OpenedSocket {
   let number: CInt
   let device: Device
   let port: DevicePort
-  /// Set when the end of the stream must be verified with the daemon.
-  let epoch: UInt64?
+  /// What the end of the stream means.
+  let end: StreamEnd
+}
+
+/// How the end of a library's stream is explained.
+enum StreamEnd: Sendable {
+  /// The socket tells it: an end is clean, an error is none.
+  case plain
+  /// The daemon is asked.
+  case daemon(epoch: UInt64)
+  /// The bridge to a session of this process knows.
+  case bridge(UInt64)
 }
 
 /// A stream that is being opened for a caller of the library: the device is chosen, awaited if need be, and
@@ -69,7 +79,20 @@ final class PendingOpen: OpenHandler {
     switch consume channel {
     case .socket(let socket, let epoch):
       guard let device else { return }
-      finish(.success(OpenedSocket(number: socket.release(), device: device, port: port, epoch: epoch)))
+      finish(
+        .success(
+          OpenedSocket(
+            number: socket.release(), device: device, port: port, end: epoch.map(StreamEnd.daemon) ?? .plain))
+      )
+    case .session(let link, let session):
+      guard let device else { return link.close(session) }
+      do throws(MuxError) {
+        let (number, bridge) = try hub.bridge(link, session)
+        finish(.success(OpenedSocket(number: number, device: device, port: port, end: .bridge(bridge))))
+      } catch {
+        link.close(session)
+        fail(error)
+      }
     }
   }
 

@@ -27,7 +27,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
     /// For the transport to look at its devices again.
     case refreshing
     case opening(any OpenAttempt)
-    case relaying(SocketRelay)
+    case relaying(any Relay)
     case over
   }
 
@@ -112,19 +112,26 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
 
   func opened(_ channel: consuming DeviceChannel) {
     guard case .opening = state, let client = client.take() else { return }
+    var times = RelayTimes()
+    times.halfClose = forward.options.halfCloseTimeout.nanosecondsOfLoop
+    hub.log.write(
+      .info, connection: identifier,
+      "open: \(forward.name) -> \(device?.udid.description ?? "?"):\(forward.devicePort)")
     switch consume channel {
     case .socket(let socket, let epoch):
       self.epoch = epoch
-      var times = RelayTimes()
-      times.halfClose = forward.options.halfCloseTimeout.nanosecondsOfLoop
       let relay = SocketRelay(
         identifier: identifier, client: client, clientIsUnix: isUnix, device: socket,
         needsVerdict: epoch != nil, times: times, resources: hub.resources, owner: self)
       state = .relaying(relay)
-      hub.log.write(
-        .info, connection: identifier,
-        "open: \(forward.name) -> \(device?.udid.description ?? "?"):\(forward.devicePort)")
       relay.attach(to: hub.resources, owner: self)
+    case .session(let link, let session):
+      let relay = SessionRelay(
+        identifier: identifier, client: client, clientIsUnix: isUnix, link: link, session: session,
+        times: times, resources: hub.resources, owner: self)
+      state = .relaying(relay)
+      link.hand(session, to: relay)
+      relay.start()
     }
   }
 
@@ -163,7 +170,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
 
   func relayIsBulk(_ relay: SocketRelay) {}
 
-  func relayEnded(_ relay: SocketRelay, _ summary: RelaySummary) {
+  func relayEnded(_ relay: any Relay, _ summary: RelaySummary) {
     if summary.reason == .deviceLost {
       hub.log.limited(
         .warning, topic: "\(forward.identifier) lost", connection: identifier,

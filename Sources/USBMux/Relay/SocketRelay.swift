@@ -1,52 +1,10 @@
 internal import EventLoop
 
-/// What a relay asks of, and tells, the one who started it. Called on the relay's loop thread.
-protocol RelayOwner: AnyObject {
-  /// The device's stream is over; find out how, and call ``SocketRelay/deviceEndVerified(_:)``.
-  func relayNeedsVerdict(_ relay: SocketRelay)
-  /// The relay carries bulk data and could go on elsewhere: the owner may move it (``SocketRelay/detach()``).
-  func relayIsBulk(_ relay: SocketRelay)
-  /// Both sides are closed. The relay does nothing more.
-  func relayEnded(_ relay: SocketRelay, _ summary: RelaySummary)
-}
-
-/// How a relay went.
-struct RelaySummary: Equatable, Sendable {
-  enum Reason: Equatable, Sendable {
-    /// The app closed its side, or the client did after it had all.
-    case ended
-    /// The client is gone.
-    case clientGone
-    /// The device or the daemon is lost; the client was reset.
-    case deviceLost
-    /// Nothing moved for the bounded time after the client had ended its sending side.
-    case idleAfterHalfClose
-    /// tunneld ended it.
-    case stopped
-  }
-
-  let reason: Reason
-  /// Bytes delivered to the device.
-  let sent: UInt64
-  /// Bytes delivered to the client.
-  let received: UInt64
-}
-
-/// The times that bound a relay's end, nanoseconds.
-struct RelayTimes: Sendable {
-  /// Without progress after the client has ended its sending side.
-  var halfClose: Int64 = 30_000_000_000
-  /// For a client to end after the app has.
-  var linger: Int64 = 10_000_000_000
-  /// For bytes that came before a reset to reach the client.
-  var resetGrace: Int64 = 500_000_000
-}
-
 /// Carries bytes between a client's socket and a socket that leads to a device, both ways at once.
 ///
 /// One object owns all of a connection's state. It belongs to one loop thread at a time and can move to
 /// another one (``detach()``, ``attach(to:owner:)``).
-final class SocketRelay: ReadinessHandler, Resumable {
+final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   /// Delivered bytes after which a connection counts as bulk.
   static let bulkThreshold: UInt64 = 4 << 20
 
@@ -77,16 +35,7 @@ final class SocketRelay: ReadinessHandler, Resumable {
   private var isFinished = false
   private var isScheduled = false
 
-  private var timer: LoopTimer?
-  private var waiting = Waiting.nothing
-
-  /// What the timer is for.
-  private enum Waiting {
-    case nothing
-    case halfClosed(idleSince: Int64, delivered: UInt64, check: Int)
-    case lingering
-    case resetting(deadline: Int64)
-  }
+  private var clock: EndingClock?
 
   init(
     identifier: UInt64, client: consuming Descriptor, clientIsUnix: Bool, device: consuming Descriptor,
@@ -131,7 +80,6 @@ final class SocketRelay: ReadinessHandler, Resumable {
   func detach() {
     clientWatcher.drop()
     deviceWatcher.drop()
-    timer = nil
   }
 
   /// Whether both sides are open, so that the relay is just two flows.
@@ -199,7 +147,8 @@ final class SocketRelay: ReadinessHandler, Resumable {
     case .keepGoing:
       askForReadiness()
       if wantsMore { schedule() }
-      if ending.client == .halfClosed { watchHalfClosedClient() }
+      // A device that takes nothing keeps the client's end from being read: that, too, must not last for ever.
+      if ending.client != .open || upload.sourceHangsUp { theClock().clientHalfClosed() }
       if !wasBulk && upload.delivered &+ download.delivered > Self.bulkThreshold && isPlain {
         wasBulk = true
         owner.relayIsBulk(self)
@@ -207,12 +156,13 @@ final class SocketRelay: ReadinessHandler, Resumable {
     case .endClientStream:
       Socket.endSending(clientSocket)
       closeDevice()
-      waiting = .lingering
-      setTimer(after: times.linger)
+      theClock().linger()
       // What the client sends now has no taker, but its end must be noticed.
       schedule()
     case .resetClient:
-      resetClient()
+      deviceWatcher.drop()
+      askForReadiness()
+      theClock().reset()
     case .finish:
       finish(ending.client == .gone ? .clientGone : .ended, resets: false)
     }
@@ -277,63 +227,28 @@ final class SocketRelay: ReadinessHandler, Resumable {
 
   // MARK: Ends
 
-  /// The look-ups after a half-close, nanoseconds apart: a client that is closing at this very moment is
-  /// found a little later, one that leaves without reading is found within seconds.
-  private static let presenceChecks: [Int64] = [5_000_000, 50_000_000, 500_000_000, 2_000_000_000]
-
-  private func watchHalfClosedClient() {
-    if case .halfClosed = waiting { return }
-    waiting = .halfClosed(idleSince: resources.loop.now, delivered: progress, check: 0)
-    setTimer(after: Self.presenceChecks[0])
+  private func theClock() -> EndingClock {
+    if let clock { return clock }
+    let made = EndingClock(resources, client: clientSocket, times: times, owner: self)
+    clock = made
+    return made
   }
 
-  private var progress: UInt64 { upload.delivered &+ download.delivered }
+  var progress: UInt64 { upload.delivered &+ download.delivered }
 
-  private func timerFired() {
-    guard !isFinished else { return }
-    switch waiting {
-    case .nothing: break
-    case .lingering: finish(.ended, resets: false)
-    case .resetting: resetClient()
-    case .halfClosed(var idleSince, let delivered, let check):
-      if resources.presence.isGone(clientSocket) {
-        ending.clientEnded(gone: true)
-        waiting = .nothing
-        return service()
-      }
-      let now = resources.loop.now
-      if progress != delivered { idleSince = now }
-      let left = times.halfClose - (now - idleSince)
-      guard left > 0 else { return finish(.idleAfterHalfClose, resets: !download.isEmpty) }
-      let next = min(check + 1, Self.presenceChecks.count - 1)
-      waiting = .halfClosed(idleSince: idleSince, delivered: progress, check: next)
-      setTimer(after: min(left, Self.presenceChecks[next]))
-    }
+  var isDelivered: Bool {
+    clientIsBroken || (download.isEmpty && (clientIsUnix || Socket.unsentBytes(clientSocket) == 0))
   }
 
-  /// Lets bytes that came before the reset reach the client, for a bounded time: a reset throws away what is
-  /// still queued.
-  private func resetClient() {
-    let now = resources.loop.now
-    let deadline: Int64
-    if case .resetting(let set) = waiting { deadline = set } else { deadline = now + times.resetGrace }
-    let isDelivered = download.isEmpty && (clientIsUnix || Socket.unsentBytes(clientSocket) == 0)
-    guard !isDelivered && now < deadline && !clientIsBroken else { return finish(.deviceLost, resets: true) }
-    waiting = .resetting(deadline: deadline)
-    closeDeviceWatch()
-    askForReadiness()
-    setTimer(after: 5_000_000)
+  func clientIsGone() {
+    ending.clientEnded(gone: true)
+    service()
   }
 
-  private func setTimer(after nanoseconds: Int64) {
-    if timer == nil { timer = LoopTimer(on: resources.loop) { [unowned self] in timerFired() } }
-    timer?.set(after: nanoseconds)
-  }
-
-  private func closeDeviceWatch() { deviceWatcher.drop() }
+  func timeIsUp(_ reason: RelaySummary.Reason, resets: Bool) { finish(reason, resets: resets) }
 
   private func closeDevice() {
-    closeDeviceWatch()
+    deviceWatcher.drop()
     device = nil
   }
 
@@ -341,7 +256,7 @@ final class SocketRelay: ReadinessHandler, Resumable {
     guard !isFinished else { return }
     isFinished = true
     let summary = RelaySummary(reason: reason, sent: upload.delivered, received: download.delivered)
-    timer = nil
+    clock = nil
     clientWatcher.drop()
     upload.release(resources)
     download.release(resources)

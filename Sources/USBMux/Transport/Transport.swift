@@ -36,6 +36,8 @@ protocol TransportObserver: AnyObject {
 enum DeviceChannel: ~Copyable {
   /// A connected socket. With an `epoch` its end does not tell why it ended: ask for a verdict.
   case socket(Descriptor, epoch: UInt64?)
+  /// An open session of a link in this process; whoever takes it becomes its user at once.
+  case session(LinkDriver, SessionID)
 }
 
 /// Who is told how an attempt to open a stream went.

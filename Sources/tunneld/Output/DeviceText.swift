@@ -56,7 +56,8 @@ enum DeviceText {
     switch device.connection {
     case .usb(let speed, let location, let product):
       let hex = String(product, radix: 16)
-      return "\(speed / 1_000_000) Mbit/s, bus \(location >> 16) address \(location & 0xffff), product 0x\(hex)"
+      return
+        "\(speed / 1_000_000) Mbit/s, bus \(location >> 16) address \(location & 0xffff), product 0x\(hex)"
     case .network(let address?): return address.description
     case .network(nil): return "address unknown"
     }

@@ -1,0 +1,257 @@
+internal import EventLoop
+
+/// Carries bytes between a client's socket and a session of a link in this process.
+///
+/// Towards the client, bytes go from the link's read buffer to the socket; what the socket does not take is
+/// kept and acknowledged to the device only when it has gone, so a slow client closes its own window and
+/// nobody else's. Towards the device, the link asks for bytes when it has room for a packet.
+final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, EndingClockOwner {
+  let identifier: UInt64
+  private let clientSocket: CInt
+  private let clientIsUnix: Bool
+  private let times: RelayTimes
+  private let resources: RelayResources
+  private let link: LinkDriver
+  private let session: SessionID
+  private unowned let owner: any RelayOwner
+
+  private var client: Descriptor?
+  private var watcher: Watcher?
+  private var ending = RelayEnding()
+  private var held = HeldBytes()
+  private var sent: UInt64 = 0
+  private var received: UInt64 = 0
+  private var clientHasBytes = true
+  private var clientHasRoom = true
+  private var clientHangsUp = false
+  /// The client's sending side has ended, or its socket is in error.
+  private var clientIsDone = false
+  private var clientIsBroken = false
+  private var isFinished = false
+  private var isScheduled = false
+  private var clock: EndingClock?
+
+  /// Takes over an open session.
+  init(
+    identifier: UInt64, client: consuming Descriptor, clientIsUnix: Bool, link: LinkDriver,
+    session: SessionID, times: RelayTimes, resources: RelayResources, owner: any RelayOwner
+  ) {
+    self.identifier = identifier
+    self.clientIsUnix = clientIsUnix
+    self.times = times
+    self.resources = resources
+    self.link = link
+    self.session = session
+    self.owner = owner
+    clientSocket = client.number
+    self.client = consume client
+  }
+
+  var delivered: (sent: UInt64, received: UInt64) { (sent, received) }
+
+  func start() {
+    do throws(SystemError) {
+      watcher = try Watcher(clientSocket, on: resources.loop, handler: self)
+    } catch {
+      return finish(.stopped, resets: true)
+    }
+    link.wantsToSend(session)
+  }
+
+  func deviceLost() {
+    guard !isFinished else { return }
+    ending.deviceEnded(.reset)
+    decide()
+  }
+
+  func stop() { finish(.stopped, resets: !ending.isLingering) }
+
+  // MARK: Client
+
+  func ready(_ readiness: Readiness, _ watcher: Watcher) {
+    if readiness.contains(.hangUp) && !clientHangsUp {
+      clientHangsUp = true
+      // A device that takes nothing keeps its end from being read: that, too, must not last for ever.
+      if link.sendable(session) == 0 && !ending.isLingering { theClock().clientHalfClosed() }
+    }
+    if clientIsUnix && readiness.contains(.broken) {
+      ending.clientEnded(gone: true)
+      schedule()
+    }
+    if readiness.contains(.write) {
+      clientHasRoom = true
+      deliverHeld()
+    }
+    if readiness.contains(.read) {
+      clientHasBytes = true
+      if ending.deviceTakes { link.wantsToSend(session) } else { discardFromClient() }
+    }
+  }
+
+  func resume() {
+    isScheduled = false
+    decide()
+  }
+
+  /// Decisions end sessions, so they are not made from within a call of the link.
+  private func schedule() {
+    guard !isScheduled else { return }
+    isScheduled = true
+    resources.loop.resume(self)
+  }
+
+  private func deliverHeld() {
+    var delivered = 0
+    var failed = false
+    unsafe held.take { bytes in
+      guard let start = bytes.baseAddress else { return 0 }
+      switch unsafe Socket.send(clientSocket, from: start, count: bytes.count) {
+      case .bytes(let count): delivered = count
+      case .wouldBlock, .end: break
+      case .failed: failed = true
+      }
+      return delivered
+    }
+    if failed { return clientBroke() }
+    received &+= UInt64(delivered)
+    if !held.isEmpty { waitForRoom() }
+    if delivered > 0 && ending.deviceTakes { link.consumed(session, delivered) }
+    if held.isEmpty && ending.device != nil { schedule() }
+  }
+
+  private func waitForRoom() {
+    clientHasRoom = false
+    watcher?.wait(for: .write)
+  }
+
+  private func clientBroke() {
+    clientIsBroken = true
+    clientIsDone = true
+    held.clear()
+    ending.clientEnded(gone: true)
+    schedule()
+  }
+
+  /// The device takes nothing more; the client's end must still be noticed.
+  private func discardFromClient() {
+    while clientHasBytes && !clientIsDone {
+      switch unsafe Socket.receive(clientSocket, into: resources.buffers.scratch, count: BufferPool.capacity)
+      {
+      case .bytes: break
+      case .wouldBlock: clientHasNothing()
+      case .end: clientEnded()
+      case .failed: clientBroke()
+      }
+    }
+  }
+
+  private func clientHasNothing() {
+    clientHasBytes = false
+    watcher?.wait(for: .read)
+  }
+
+  private func clientEnded() {
+    clientIsDone = true
+    ending.clientEnded(gone: !ending.isLingering && resources.presence.isGone(clientSocket))
+    schedule()
+  }
+
+  // MARK: Session
+
+  func sessionOpened() {}
+
+  func sessionRefused(_ reason: String) { sessionEnded(nil) }
+
+  func sessionReceived(_ bytes: UnsafeRawBufferPointer) -> Int {
+    guard let start = bytes.baseAddress, ending.clientReads, !clientIsBroken else { return bytes.count }
+    var taken = 0
+    if clientHasRoom && held.isEmpty {
+      switch unsafe Socket.send(clientSocket, from: start, count: bytes.count) {
+      case .bytes(let count): taken = count
+      case .wouldBlock, .end: break
+      case .failed:
+        clientBroke()
+        return bytes.count
+      }
+      received &+= UInt64(taken)
+      if taken == bytes.count { return taken }
+      waitForRoom()
+    }
+    unsafe held.append(UnsafeRawBufferPointer(rebasing: bytes[taken...]))
+    return taken
+  }
+
+  func sessionFill(_ buffer: UnsafeMutableRawPointer, atMost limit: Int) -> Int {
+    guard clientHasBytes, !clientIsDone, !isFinished else { return 0 }
+    switch unsafe Socket.receive(clientSocket, into: buffer, count: limit) {
+    case .bytes(let count):
+      sent &+= UInt64(count)
+      // The socket is empty, unless its end was announced: that will not be told again.
+      if count < limit && !clientHangsUp { clientHasNothing() }
+      return count
+    case .wouldBlock: clientHasNothing()
+    case .end: clientEnded()
+    case .failed: clientBroke()
+    }
+    return 0
+  }
+
+  func sessionEnded(_ end: SessionEnd?) {
+    switch end {
+    // Apps that close normally look like a reset on this link.
+    case .resetByDevice, .finished: ending.deviceEnded(.clean)
+    case .violated, .connectTimeout, nil: ending.deviceEnded(.reset)
+    }
+    schedule()
+  }
+
+  // MARK: Ends
+
+  private func decide() {
+    guard !isFinished else { return }
+    if !ending.deviceTakes { discardFromClient() }
+    // What was read from the client has been framed, in order, before anything that is decided here.
+    switch ending.next(uploadIsEmpty: clientIsDone, downloadIsEmpty: held.isEmpty) {
+    case .keepGoing:
+      if ending.client != .open { theClock().clientHalfClosed() }
+    case .endClientStream:
+      Socket.endSending(clientSocket)
+      theClock().linger()
+      discardFromClient()
+    case .resetClient: theClock().reset()
+    case .finish: finish(ending.client == .gone ? .clientGone : .ended, resets: false)
+    }
+  }
+
+  private func theClock() -> EndingClock {
+    if let clock { return clock }
+    let made = EndingClock(resources, client: clientSocket, times: times, owner: self)
+    clock = made
+    return made
+  }
+
+  var progress: UInt64 { sent &+ received }
+
+  var isDelivered: Bool {
+    clientIsBroken || (held.isEmpty && (clientIsUnix || Socket.unsentBytes(clientSocket) == 0))
+  }
+
+  func clientIsGone() {
+    ending.clientEnded(gone: true)
+    decide()
+  }
+
+  func timeIsUp(_ reason: RelaySummary.Reason, resets: Bool) { finish(reason, resets: resets) }
+
+  private func finish(_ reason: RelaySummary.Reason, resets: Bool) {
+    guard !isFinished else { return }
+    isFinished = true
+    clock = nil
+    watcher.drop()
+    held.clear()
+    if ending.device == nil { link.close(session) }
+    if resets { Socket.resetOnClose(clientSocket) }
+    client = nil
+    owner.relayEnded(self, RelaySummary(reason: reason, sent: sent, received: received))
+  }
+}
