@@ -70,6 +70,20 @@ int cs_sock_diag_open(void) {
   return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 }
 
+// Whether both ends of a connection are on this machine: loopback, or the same address.
+static int is_same_machine(const struct sockaddr_storage *local, const struct sockaddr_storage *peer) {
+  if (local->ss_family != peer->ss_family) return 0;
+  if (local->ss_family == AF_INET) {
+    const struct sockaddr_in *l = (const void *)local, *p = (const void *)peer;
+    return (ntohl(p->sin_addr.s_addr) >> 24) == 127 || l->sin_addr.s_addr == p->sin_addr.s_addr;
+  }
+  if (local->ss_family == AF_INET6) {
+    const struct sockaddr_in6 *l = (const void *)local, *p = (const void *)peer;
+    return IN6_IS_ADDR_LOOPBACK(&p->sin6_addr) || !memcmp(&l->sin6_addr, &p->sin6_addr, sizeof l->sin6_addr);
+  }
+  return 0;
+}
+
 static int fill(struct inet_diag_sockid *id, const struct sockaddr_storage *source,
                 const struct sockaddr_storage *destination) {
   if (source->ss_family == AF_INET && destination->ss_family == AF_INET) {
@@ -100,6 +114,10 @@ int cs_tcp_peer_inode(int diag, int fd, uint64_t *inode) {
   if (getsockname(fd, (struct sockaddr *)&local, &local_length) ||
       getpeername(fd, (struct sockaddr *)&peer, &peer_length))
     return -1;
+  if (!is_same_machine(&local, &peer)) {
+    errno = EADDRNOTAVAIL;
+    return -1;
+  }
   struct {
     struct nlmsghdr header;
     struct inet_diag_req_v2 request;
@@ -271,24 +289,6 @@ socklen_t cs_address_unix(const char *path, struct sockaddr_storage *address) {
   local->sun_len = (uint8_t)length;
 #endif
   return length;
-}
-
-int cs_is_local_connection(int fd) {
-  struct sockaddr_storage local, peer;
-  socklen_t local_length = sizeof local, peer_length = sizeof peer;
-  if (getsockname(fd, (struct sockaddr *)&local, &local_length) ||
-      getpeername(fd, (struct sockaddr *)&peer, &peer_length) || local.ss_family != peer.ss_family)
-    return 0;
-  if (local.ss_family == AF_UNIX) return 1;
-  if (local.ss_family == AF_INET) {
-    const struct sockaddr_in *l = (const void *)&local, *p = (const void *)&peer;
-    return (ntohl(p->sin_addr.s_addr) >> 24) == 127 || l->sin_addr.s_addr == p->sin_addr.s_addr;
-  }
-  if (local.ss_family == AF_INET6) {
-    const struct sockaddr_in6 *l = (const void *)&local, *p = (const void *)&peer;
-    return IN6_IS_ADDR_LOOPBACK(&p->sin6_addr) || !memcmp(&l->sin6_addr, &p->sin6_addr, sizeof l->sin6_addr);
-  }
-  return 0;
 }
 
 int64_t cs_peer_process(int fd) {

@@ -27,6 +27,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   private let owner = Atomic<UInt>(0)
   private let stopping = Atomic<Bool>(false)
   let poller: Poller
+  let timers = TimerPool()
   /// Who asked to be called again, in order.
   private var again: [any Resumable] = []
 
@@ -51,6 +52,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   }
 
   deinit {
+    timers.closeAll(self)
     unsafe uv_close(UnsafeMutableRawPointer(wakeUp).assumingMemoryBound(to: uv_handle_t.self), nil)
     while unsafe uv_run(uv, UV_RUN_NOWAIT) != 0 {}
     unsafe uv_loop_close(uv)

@@ -109,10 +109,10 @@
         watcher.registration)
     }
 
-    func remove(_ watcher: Watcher) {
+    func remove(_ watcher: Watcher, isClosing: Bool) {
       let place = Int(truncatingIfNeeded: watcher.registration & 0xffff_ffff)
       guard place < slots.count else { return }
-      _ = cs_epoll_remove(set.number, watcher.descriptor)
+      if !isClosing { _ = cs_epoll_remove(set.number, watcher.descriptor) }
       slots[place].generation &+= 1
       if slots[place].generation == UInt32.max { slots[place].generation = 1 }
       unsafe slots[place].watcher = nil

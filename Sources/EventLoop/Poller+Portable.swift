@@ -60,7 +60,7 @@
       }
     }
 
-    func remove(_ watcher: Watcher) {
+    func remove(_ watcher: Watcher, isClosing: Bool) {
       guard let handle = unsafe watcher.portable.handle else { return }
       unsafe watcher.portable.handle = nil
       unsafe handle.pointee.data = nil

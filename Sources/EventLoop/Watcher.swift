@@ -29,7 +29,8 @@ package protocol ReadinessHandler: AnyObject {
 package final class Watcher {
   let loop: EventLoop
   let descriptor: CInt
-  unowned let handler: any ReadinessHandler
+  /// Who is told; a descriptor that is handed on takes its watcher along.
+  package unowned var handler: any ReadinessHandler
   /// Distinguishes this registration from an earlier one in the same place; 0 when cancelled.
   var registration: UInt64 = 0
   var waitsForWrite = false
@@ -59,7 +60,15 @@ package final class Watcher {
   /// Ends the watch; nothing is told any more, not even what was found in this very turn.
   package func cancel() {
     guard registration != 0 else { return }
-    loop.poller.remove(self)
+    loop.poller.remove(self, isClosing: false)
+    registration = 0
+  }
+
+  /// As ``cancel()``, by an owner who closes the descriptor right after it: the kernel forgets it then by
+  /// itself.
+  package func cancelBeforeClose() {
+    guard registration != 0 else { return }
+    loop.poller.remove(self, isClosing: true)
     registration = 0
   }
 }
@@ -69,6 +78,12 @@ extension Optional where Wrapped == Watcher {
   /// lives on, and so would its place in the set.
   package mutating func drop() {
     self?.cancel()
+    self = nil
+  }
+
+  /// As ``drop()``, where the descriptor is closed right after it.
+  package mutating func dropBeforeClose() {
+    self?.cancelBeforeClose()
     self = nil
   }
 }

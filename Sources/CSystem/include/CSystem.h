@@ -39,7 +39,7 @@ ssize_t cs_splice(int from, int to, size_t count);
 int cs_sock_diag_open(void);
 /// The inode of the socket at the other end of the connected TCP socket `fd`, when that end is on this
 /// machine and in this network namespace. Returns 0 and stores the inode (0: no process owns the socket
-/// any more), or -1 with errno (ENOENT: there is no such socket here).
+/// any more), or -1 with errno (ENOENT: there is no such socket here; EADDRNOTAVAIL: it is on another machine).
 int cs_tcp_peer_inode(int diag, int fd, uint64_t *inode);
 
 #endif
@@ -69,8 +69,6 @@ void cs_address_set_port(struct sockaddr_storage *address, uint16_t port);
 socklen_t cs_address_parse(const char *host, uint16_t port, struct sockaddr_storage *address);
 /// The address of a Unix socket; 0 when the path is empty or too long.
 socklen_t cs_address_unix(const char *path, struct sockaddr_storage *address);
-/// Whether both ends of a connected socket are on this machine: loopback, or the same address.
-int cs_is_local_connection(int fd);
 
 /// The process at the other end of a Unix socket (for a connected one: the process that listened); 0 where
 /// it cannot be told.

@@ -1,4 +1,5 @@
 package import EventLoop
+internal import Synchronization
 
 /// The isolation of everything that lives on the loop's thread: an actor whose executor is the loop.
 ///
@@ -16,12 +17,17 @@ package actor Engine {
     self.loop = loop
     let log = Log(level: configuration.logLevel, on: loop, handler: configuration.logHandler)
     let transport = try configuration.transport.make(on: loop, log: log)
+    let mailbox = WorkerMailbox()
     hub = Hub(
-      loop: loop, log: log, transport: transport, maximumConnections: configuration.maximumConnections)
+      loop: loop, log: log, transport: transport, maximumConnections: configuration.maximumConnections
+    ) { report in mailbox.deliver(report, on: loop) }
+    mailbox.engine = self
   }
 
   /// The objects behind the hub have handles of the loop, so they go on its thread, and it ends after them.
   isolated deinit { loop.stop() }
+
+  fileprivate func take(_ report: BulkWorker.Report) { hub.take(report) }
 
   func start() { hub.start() }
 
@@ -127,6 +133,27 @@ package actor Engine {
     for open in pending.values { open.fail(.closed) }
     await withCheckedContinuation { continuation in
       hub.stop(drain: drain.nanosecondsOfLoop) { continuation.resume() }
+    }
+  }
+}
+
+/// The way of the worker's reports to the engine, which the worker must not keep alive.
+private final class WorkerMailbox: Sendable {
+  private let stored = Mutex<WeakEngine>(WeakEngine())
+
+  private struct WeakEngine {
+    weak var engine: Engine?
+  }
+
+  var engine: Engine? {
+    get { stored.withLock { $0.engine } }
+    set { stored.withLock { $0.engine = newValue } }
+  }
+
+  func deliver(_ report: BulkWorker.Report, on loop: EventLoop) {
+    loop.execute { [weak self] in
+      guard let engine = self?.engine else { return }
+      engine.assumeIsolated { $0.take(report) }
     }
   }
 }

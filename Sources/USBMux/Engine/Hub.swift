@@ -17,6 +17,9 @@ final class Hub: TransportObserver {
   private var subscribers: [UInt64: (DeviceEvent) -> Void] = [:]
   private var readyWaiters: [() -> Void] = []
   private var bridges: [UInt64: StreamBridge] = [:]
+  private var worker: BulkWorker?
+  /// Brings a report of the worker to ``take(_:)`` on this thread.
+  private let reportFromWorker: @Sendable (BulkWorker.Report) -> Void
 
   /// Descriptors that are not connections': the loop's own, listeners, the Listen connection, questions.
   private static let reservedDescriptors: UInt64 = 32
@@ -25,7 +28,11 @@ final class Hub: TransportObserver {
   /// How long accepting pauses when the system is out of descriptors and no connection ends.
   private static let acceptPauseTime: Int64 = 100_000_000
 
-  init(loop: EventLoop, log: Log, transport: any Transport, maximumConnections: Int?) {
+  init(
+    loop: EventLoop, log: Log, transport: any Transport, maximumConnections: Int?,
+    reportFromWorker: @escaping @Sendable (BulkWorker.Report) -> Void
+  ) {
+    self.reportFromWorker = reportFromWorker
     self.loop = loop
     self.log = log
     self.transport = transport
@@ -104,6 +111,20 @@ final class Hub: TransportObserver {
       return
     }
     if wasFull { acceptAgain() }
+  }
+
+  /// The thread for bulk relays; nil where there can be none, so that they stay on this one.
+  func bulkWorker() -> BulkWorker? {
+    if let worker { return worker }
+    worker = try? BulkWorker(report: reportFromWorker)
+    return worker
+  }
+
+  func take(_ report: BulkWorker.Report) {
+    switch report {
+    case .needsVerdict(let identifier): connections[identifier]?.workerNeedsVerdict()
+    case .ended(let identifier, let summary): connections[identifier]?.ended(summary)
+    }
   }
 
   // MARK: Devices

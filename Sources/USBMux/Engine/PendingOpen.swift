@@ -77,7 +77,8 @@ final class PendingOpen: OpenHandler {
 
   func opened(_ channel: consuming DeviceChannel) {
     switch consume channel {
-    case .socket(let socket, let epoch):
+    case .socket(let socket, let watcher, let epoch):
+      watcher?.cancel()
       guard let device else { return }
       finish(
         .success(

@@ -28,6 +28,8 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
     case refreshing
     case opening(any OpenAttempt)
     case relaying(any Relay)
+    /// On the worker's thread.
+    case relayingElsewhere(BulkWorker)
     case over
   }
 
@@ -46,7 +48,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   func proceed() {
     switch state {
     case .new, .waiting, .refreshing: break
-    case .opening, .relaying, .over: return
+    case .opening, .relaying, .relayingElsewhere, .over: return
     }
     do throws(MuxError) {
       let device = try forward.options.device.choose(from: hub.transport.devices)
@@ -118,13 +120,13 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
       .info, connection: identifier,
       "open: \(forward.name) -> \(device?.udid.description ?? "?"):\(forward.devicePort)")
     switch consume channel {
-    case .socket(let socket, let epoch):
+    case .socket(let socket, let watcher, let epoch):
       self.epoch = epoch
       let relay = SocketRelay(
         identifier: identifier, client: client, clientIsUnix: isUnix, device: socket,
         needsVerdict: epoch != nil, times: times, resources: hub.resources, owner: self)
       state = .relaying(relay)
-      relay.attach(to: hub.resources, owner: self)
+      relay.attach(to: hub.resources, owner: self, deviceWatcher: watcher)
     case .session(let link, let session):
       let relay = SessionRelay(
         identifier: identifier, client: client, clientIsUnix: isUnix, link: link, session: session,
@@ -168,9 +170,24 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
     hub.transport.verdict(on: device.id, epoch: epoch) { [weak relay] end in relay?.deviceEndVerified(end) }
   }
 
-  func relayIsBulk(_ relay: SocketRelay) {}
+  func relayIsBulk(_ relay: SocketRelay) {
+    guard let worker = hub.bulkWorker() else { return relay.goOn() }
+    relay.detach()
+    state = .relayingElsewhere(worker)
+    worker.adopt(BulkWorker.Transit(relay: relay))
+  }
 
-  func relayEnded(_ relay: any Relay, _ summary: RelaySummary) {
+  func relayEnded(_ relay: any Relay, _ summary: RelaySummary) { ended(summary) }
+
+  /// What the worker tells of the relay.
+  func workerNeedsVerdict() {
+    guard case .relayingElsewhere(let worker) = state else { return }
+    let identifier = identifier
+    guard let device, let epoch else { return worker.verified(identifier, .clean) }
+    hub.transport.verdict(on: device.id, epoch: epoch) { worker.verified(identifier, $0) }
+  }
+
+  func ended(_ summary: RelaySummary) {
     if summary.reason == .deviceLost {
       hub.log.limited(
         .warning, topic: "\(forward.identifier) lost", connection: identifier,
@@ -186,6 +203,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   func deviceLost() {
     switch state {
     case .relaying(let relay): relay.deviceLost()
+    case .relayingElsewhere(let worker): worker.deviceLost(identifier)
     case .opening(let attempt):
       // The same phone may be back in time.
       attempt.cancel()
@@ -199,6 +217,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   func stop() {
     switch state {
     case .relaying(let relay): relay.stop()
+    case .relayingElsewhere(let worker): worker.stop(identifier)
     case .opening(let attempt):
       attempt.cancel()
       end(resets: true)

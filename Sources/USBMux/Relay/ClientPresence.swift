@@ -18,7 +18,7 @@ final class ClientPresence {
 
     /// Whether no process owns the other end of `socket` any more. False where that cannot be told.
     func isGone(_ socket: CInt) -> Bool {
-      guard diagnostics >= 0, cs_is_local_connection(socket) != 0 else { return false }
+      guard diagnostics >= 0 else { return false }
       var inode: UInt64 = 0
       if unsafe cs_tcp_peer_inode(diagnostics, socket, &inode) == 0 { return inode == 0 }
       // The pair is gone altogether from this machine's tables.

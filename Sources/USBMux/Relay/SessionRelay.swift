@@ -247,7 +247,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
     guard !isFinished else { return }
     isFinished = true
     clock = nil
-    watcher.drop()
+    watcher.dropBeforeClose()
     held.clear()
     if ending.device == nil { link.close(session) }
     if resets { Socket.resetOnClose(clientSocket) }

@@ -58,29 +58,39 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
 
   // MARK: Where it runs
 
-  /// Starts, or goes on, on the loop of `resources`.
-  func attach(to resources: RelayResources, owner: any RelayOwner) {
+  /// Starts, or goes on, on the loop of `resources`, where the device's socket may have a watcher already.
+  func attach(to resources: RelayResources, owner: any RelayOwner, deviceWatcher given: Watcher? = nil) {
     self.resources = resources
     self.owner = owner
     do throws(SystemError) {
       clientWatcher = try Watcher(clientSocket, on: resources.loop, handler: self)
-      if device != nil { deviceWatcher = try Watcher(deviceSocket, on: resources.loop, handler: self) }
+      if let given {
+        given.handler = self
+        deviceWatcher = given
+      } else {
+        deviceWatcher = try Watcher(deviceSocket, on: resources.loop, handler: self)
+      }
     } catch {
       return finish(.stopped, resets: true)
     }
-    // A client has mostly sent its request by now; what the device has is told by the first event.
+    // A client has mostly sent its request by now. What the device has is told by the first event of a new
+    // watcher; one that was given may have told it before.
     upload.sourceIsReady = true
     upload.sinkIsReady = true
-    download.sourceIsReady = false
+    download.sourceIsReady = given != nil
     download.sinkIsReady = true
     schedule()
   }
 
-  /// Leaves its loop, to be attached to another one. Only while neither side has ended.
+  /// Leaves its loop, to be attached to another one; only from within ``RelayOwner/relayIsBulk(_:)``. Whoever
+  /// does not take it away calls ``goOn()``.
   func detach() {
     clientWatcher.drop()
     deviceWatcher.drop()
   }
+
+  /// Stays where it is.
+  func goOn() { schedule() }
 
   /// Whether both sides are open, so that the relay is just two flows.
   var isPlain: Bool { ending.client == .open && ending.device == nil && !isFinished }
@@ -146,13 +156,15 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
     {
     case .keepGoing:
       askForReadiness()
-      if wantsMore { schedule() }
       // A device that takes nothing keeps the client's end from being read: that, too, must not last for ever.
       if ending.client != .open || upload.sourceHangsUp { theClock().clientHalfClosed() }
-      if !wasBulk && upload.delivered &+ download.delivered > Self.bulkThreshold && isPlain {
+      if !wasBulk && progress > Self.bulkThreshold && isPlain && !isScheduled {
         wasBulk = true
         owner.relayIsBulk(self)
+        // It may be another thread's by now.
+        return
       }
+      if wantsMore { schedule() }
     case .endClientStream:
       Socket.endSending(clientSocket)
       closeDevice()
@@ -248,7 +260,7 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   func timeIsUp(_ reason: RelaySummary.Reason, resets: Bool) { finish(reason, resets: resets) }
 
   private func closeDevice() {
-    deviceWatcher.drop()
+    deviceWatcher.dropBeforeClose()
     device = nil
   }
 
@@ -257,7 +269,7 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
     isFinished = true
     let summary = RelaySummary(reason: reason, sent: upload.delivered, received: download.delivered)
     clock = nil
-    clientWatcher.drop()
+    clientWatcher.dropBeforeClose()
     upload.release(resources)
     download.release(resources)
     closeDevice()

@@ -34,8 +34,8 @@ protocol TransportObserver: AnyObject {
 
 /// A stream to a device.
 enum DeviceChannel: ~Copyable {
-  /// A connected socket. With an `epoch` its end does not tell why it ended: ask for a verdict.
-  case socket(Descriptor, epoch: UInt64?)
+  /// A connected socket, perhaps with its watcher. With an `epoch` its end does not tell why it ended: ask for a verdict.
+  case socket(Descriptor, Watcher?, epoch: UInt64?)
   /// An open session of a link in this process; whoever takes it becomes its user at once.
   case session(LinkDriver, SessionID)
 }

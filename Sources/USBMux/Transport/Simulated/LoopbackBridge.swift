@@ -15,7 +15,7 @@ final class LoopbackBridge: ReadinessHandler {
   private var hangsUp = false
   private var isOver = false
   /// Read from the server and not yet taken by the phone.
-  private var held: [UInt8] = []
+  private var held: ContiguousArray<UInt8> = []
 
   init(_ session: PhoneSessionID, to server: SocketAddress, on loop: EventLoop, phone: PhoneBox) {
     self.session = session
@@ -108,7 +108,7 @@ final class LoopbackBridge: ReadinessHandler {
         if !held.isEmpty { return }
       }
       var outcome = Transfer.wouldBlock
-      held = unsafe [UInt8](unsafeUninitializedCapacity: Self.chunk) { buffer, count in
+      held = unsafe ContiguousArray<UInt8>(unsafeUninitializedCapacity: Self.chunk) { buffer, count in
         count = 0
         guard let start = buffer.baseAddress else { return }
         outcome = unsafe Socket.receive(number, into: start, count: buffer.count)

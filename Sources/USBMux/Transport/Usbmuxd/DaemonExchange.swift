@@ -4,8 +4,8 @@ internal import EventLoop
 ///
 /// It reads no byte beyond the reply: after a Connect the stream begins there.
 final class DaemonExchange: ReadinessHandler, OpenAttempt, Resumable {
-  /// The reply, and the connection for what comes next.
-  typealias Completion = (Result<DaemonMessage, MuxError>, consuming Descriptor?) -> Void
+  /// The reply, and the connection with its watcher for what comes next.
+  typealias Completion = (Result<DaemonMessage, MuxError>, consuming Descriptor?, Watcher?) -> Void
 
   private let loop: EventLoop
   private let address: DaemonAddress
@@ -137,10 +137,14 @@ final class DaemonExchange: ReadinessHandler, OpenAttempt, Resumable {
       return
     }
     self.completion = nil
-    release()
+    deadline = nil
     connector?.cancel()
     connector = nil
-    completion(result, socket.take())
+    let watcher = watcher
+    self.watcher = nil
+    completion(result, socket.take(), watcher)
+    // Nobody wanted it: the socket is closed by now.
+    if watcher?.handler === self { watcher?.cancelBeforeClose() }
   }
 
   private func release() {

@@ -17,7 +17,7 @@ final class NetworkConnect: OpenAttempt {
       connector = nil
       guard let handler = self.handler else { return }
       if let socket = consume socket {
-        handler.opened(.socket(socket, epoch: nil))
+        handler.opened(.socket(socket, nil, epoch: nil))
       } else {
         handler.openFailed(.failed(Self.error(failure, port, timeout)))
       }

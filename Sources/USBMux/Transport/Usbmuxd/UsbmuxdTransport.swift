@@ -181,7 +181,7 @@ final class UsbmuxdTransport: Transport {
   /// Asks for the devices; what the Listen connection told before the answer is taken in first.
   private func list(_ done: @escaping ([DeviceRecord]?) -> Void) {
     listing = DaemonExchange(listFrame, with: address, on: loop, timeout: Self.listTimeout) {
-      [weak self] result, _ in
+      [weak self] result, _, _ in
       guard let self else { return }
       listing = nil
       session?.catchUp()
@@ -239,11 +239,11 @@ final class UsbmuxdTransport: Transport {
     }
     let epoch = epoch
     return DaemonExchange(frame, with: address, on: loop, timeout: timeout) {
-      [weak handler] result, socket in
+      [weak handler] result, socket, watcher in
       guard let handler else { return }
       switch result {
       case .success(.result(.ok)):
-        if let socket = consume socket { handler.opened(.socket(socket, epoch: epoch)) }
+        if let socket = consume socket { handler.opened(.socket(socket, watcher, epoch: epoch)) }
       case .success(.result(.badDevice)): handler.openFailed(.unknownDevice)
       case .success(.result(.connectionRefused)): handler.openFailed(.failed(.refused(port)))
       case .success(.result(let code)):
@@ -274,7 +274,7 @@ final class UsbmuxdTransport: Transport {
   private func askForVerdicts() {
     guard verdicts.mayAsk else { return }
     let exchange = DaemonExchange(listFrame, with: address, on: loop, timeout: Self.listTimeout) {
-      [weak self] result, _ in
+      [weak self] result, _, _ in
       guard let self else { return }
       // A daemon that died has ended the Listen connection by now.
       session?.catchUp()
