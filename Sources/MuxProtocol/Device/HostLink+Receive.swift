@@ -90,7 +90,9 @@ extension HostLink {
     _ segment: SegmentHeader, payloadCount: Int, index: Int
   ) -> PayloadUse {
     let id = sessions[index].id
-    switch sessions[index].receive(segment, payloadCount: payloadCount, window: window) {
+    let verdict = sessions[index].receive(
+      segment, payloadCount: payloadCount, window: window, usefulRoom: maximumPayload)
+    switch verdict {
     case .ignored:
       counters.discarded += 1
       return .skip

@@ -5,11 +5,16 @@ extension HostLink {
     MuxHeader.size(version ?? .two) + SegmentHeader.size
   }
 
+  /// Payload bytes that fit into a packet.
+  var maximumPayload: Int {
+    configuration.maximumPacketSize - dataHeaderSize
+  }
+
   /// Payload bytes that may be framed in one packet now: what the device's window still holds, at most
   /// what fits into a packet. Zero if the session is not open.
   package func sendable(_ session: SessionID) -> Int {
     guard let index = sessions.index(of: session) else { return 0 }
-    return min(sessions[index].room, configuration.maximumPacketSize - dataHeaderSize)
+    return min(sessions[index].room, maximumPayload)
   }
 
   /// Appends the headers of a packet whose `payloadCount` bytes of payload the driver puts behind them.
@@ -23,7 +28,7 @@ extension HostLink {
     guard let index = sessions.index(of: session), sessions.isOpen(session) else {
       throw .notOpen(session)
     }
-    let allowed = min(sessions[index].room, configuration.maximumPacketSize - dataHeaderSize)
+    let allowed = min(sessions[index].room, maximumPayload)
     guard payloadCount > 0, payloadCount <= allowed else {
       throw .notSendable(requested: payloadCount, allowed: allowed)
     }

@@ -48,7 +48,12 @@ struct Session: Sendable {
   }
 
   /// Takes in a segment of this session's port pair, `payloadCount` bytes of payload follow it.
-  mutating func receive(_ segment: SegmentHeader, payloadCount: Int, window: ScaledWindow) -> Verdict {
+  ///
+  /// `window` is what the session is to offer if this opens it. Room beyond `usefulRoom` bytes is not
+  /// news.
+  mutating func receive(
+    _ segment: SegmentHeader, payloadCount: Int, window: ScaledWindow, usefulRoom: Int
+  ) -> Verdict {
     switch state {
     case .connecting(synSent: false):
       return .stranger
@@ -77,7 +82,7 @@ struct Session: Sendable {
         return .violated(violation)
       }
       state = .open(send, receive)
-      let roomGrew = send.room > roomBefore
+      let roomGrew = roomBefore < usefulRoom && send.room > roomBefore
       return segment.flags.contains(.fin) ? .finished(roomGrew: roomGrew) : .continued(roomGrew: roomGrew)
     case .ended, .closing, .closed:
       return .ignored
