@@ -32,6 +32,7 @@ package struct PhoneLink: ~Copyable, Sendable {
   private var lastEcho: UInt16 = 0xffff
   var nextNumber: UInt16 = 0
   private var unfinished = ContiguousArray<UInt8>()
+  private var isMerged = false
 
   var notices: [Notice] = []
   var ready = IndexList()
@@ -66,11 +67,13 @@ package struct PhoneLink: ~Copyable, Sendable {
     // packets otherwise and then reject the sum."
     let before = unfinished.count
     unfinished.append(copying: transfer)
-    if before > 0, transfer.count > 0 {
+    if before > 0, transfer.count > 0, !isMerged {
+      isMerged = true
       violations.add(.missingZeroLengthPacket(transfer: before))
     }
     guard !isFull || unfinished.count > 0xffff else { return }
     let whole = unfinished
+    isMerged = false
     unfinished.removeAll(keepingCapacity: true)
     receivePacket(whole.span)
   }
