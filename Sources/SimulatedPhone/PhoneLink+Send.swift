@@ -92,7 +92,7 @@ extension PhoneLink {
     }
     let payloadCount = min(sessions[index].room, sessions[index].outbox.count, maximumPayload)
     if payloadCount > 0 {
-      let flags: TCPFlags = behaviour.pushes ? [.ack, .psh] : .ack
+      let flags: TCPFlags = behaviour.pushes ? .ack.union(.psh) : .ack
       let segment = sessions[index].segment(flags, payloadCount: payloadCount)
       appendMux(.tcp, bodyCount: SegmentHeader.size + payloadCount, segment)
       sessions[index].outbox.move(payloadCount, to: &packet)

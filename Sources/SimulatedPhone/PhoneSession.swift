@@ -89,7 +89,8 @@ struct PhoneSession: Sendable {
     let header = SegmentHeader(
       source: devicePort, destination: hostPort, sequence: sent, acknowledgement: received,
       flags: flags, window: window)
-    let numbers = flags.isDisjoint(with: [.syn, .fin]) ? payloadCount : payloadCount + 1
+    // SYN and FIN take a number each.
+    let numbers = flags.contains(.syn) || flags.contains(.fin) ? payloadCount + 1 : payloadCount
     sent += UInt32(truncatingIfNeeded: numbers)
     let newEdge = received + window.byteCount
     if newEdge - offeredEdge > 0 { offeredEdge = newEdge }

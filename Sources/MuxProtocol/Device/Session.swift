@@ -100,7 +100,8 @@ struct Session: Sendable {
     guard segment.dataOffset == SegmentHeader.ordinaryDataOffset else {
       return .violated(.malformedHeader(dataOffset: segment.dataOffset))
     }
-    guard segment.flags.contains([.syn, .ack]), !segment.flags.contains(.fin) else {
+    let flags = segment.flags
+    guard flags.contains(.syn), flags.contains(.ack), !flags.contains(.fin) else {
       return .violated(.unexpectedFlags(segment.flags))
     }
     let excess = segment.acknowledgement - Self.firstSequence

@@ -4,8 +4,10 @@ import Testing
 
 @Suite("Device protocol codecs")
 struct CodecTests {
-  private func encoded(_ size: Int, _ body: (inout OutputSpan<UInt8>) -> Void) -> [UInt8] {
-    [UInt8](capacity: size) { (output: inout OutputSpan<UInt8>) in body(&output) }
+  private func encoded(
+    _ size: Int, _ body: (inout OutputSpan<UInt8>) -> Void
+  ) -> ContiguousArray<UInt8> {
+    ContiguousArray(capacity: size) { (output: inout OutputSpan<UInt8>) in body(&output) }
   }
 
   /// Named fields, so that a difference says which one it is in.
@@ -14,7 +16,7 @@ struct CodecTests {
     var bytes: [UInt8]
   }
 
-  private func fields(_ bytes: [UInt8], _ layout: [(String, Int)]) -> [Field] {
+  private func fields(_ bytes: ContiguousArray<UInt8>, _ layout: [(String, Int)]) -> [Field] {
     var rest = bytes[...]
     var fields: [Field] = []
     for (name, size) in layout {
@@ -116,7 +118,7 @@ struct CodecTests {
 
   @Test("bytes that end too early are an error that names the field's offset")
   func truncated() {
-    let bytes = [UInt8](repeating: 1, count: 36)
+    let bytes = ContiguousArray<UInt8>(repeating: 1, count: 36)
     for count in 0..<16 {
       let error = #expect(throws: TruncatedField.self) {
         try MuxHeader(version: .two, from: bytes.span.extracting(first: count), at: 0)

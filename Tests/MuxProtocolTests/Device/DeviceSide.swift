@@ -152,7 +152,8 @@ final class Trace {
   func receive(_ transfer: [UInt8]) -> [Seen] {
     var seen: [Seen] = []
     var cursor = 0
-    while let event = link.nextEvent(in: transfer.span, cursor: &cursor, at: now) {
+    let stored = transfer.stored
+    while let event = link.nextEvent(in: stored.span, cursor: &cursor, at: now) {
       if case .payload(let id, let range) = event {
         seen.appendJoining(.bytes(id, Array(transfer[range])))
       } else {
@@ -249,5 +250,12 @@ func feedEveryWay(
   try feed(bytes.indices.map { bytes[$0...$0] }, "byte by byte")
   for split in bytes.indices.dropFirst() {
     try feed([bytes[..<split], bytes[split...]], "split at \(split)")
+  }
+}
+
+extension [UInt8] {
+  /// The same bytes in an array whose span does not need macOS 26.
+  var stored: ContiguousArray<UInt8> {
+    ContiguousArray(self)
   }
 }

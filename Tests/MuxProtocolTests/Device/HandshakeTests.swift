@@ -10,8 +10,12 @@ struct HandshakeTests {
     let trace = Trace()
     #expect(
       trace.sentBytes() == [
-        0, 0, 0, 0, /* VERSION */ 0, 0, 0, 20, /* length */
-        0, 0, 0, 2, /* major */ 0, 0, 0, 0, /* minor */ 0, 0, 0, 0, /* padding */
+        // VERSION
+        0, 0, 0, 0,
+        // length
+        0, 0, 0, 20,
+        // major, minor, padding
+        0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0,
       ])
     #expect(!trace.hasPendingPackets)
     #expect(trace.version == nil)
@@ -24,8 +28,15 @@ struct HandshakeTests {
     #expect(trace.receive(DeviceSide.version(2)) == [.event(.up(.two))])
     #expect(
       trace.sentBytes() == [
-        0, 0, 0, 2, /* SETUP */ 0, 0, 0, 17, /* length */ 0xfe, 0xed, 0xfa, 0xce, /* magic */
-        0, 0, /* tx_seq */ 0xff, 0xff, /* rx_seq */ 7,
+        // SETUP
+        0, 0, 0, 2,
+        // length
+        0, 0, 0, 17,
+        // magic
+        0xfe, 0xed, 0xfa, 0xce,
+        // tx_seq, rx_seq
+        0, 0, 0xff, 0xff,
+        7,
       ])
     #expect(trace.dataHeaderSize == 36)
   }

@@ -127,14 +127,15 @@ struct Bench: ~Copyable {
   /// One packet, one bulk transfer, with the zero-length packet where it is due.
   private mutating func submit(_ packet: [UInt8]) {
     for transfer in wire(packet) {
-      phone.receive(transfer.span)
-      if transfer.count % endpointPacketSize == 0 { phone.receive([UInt8]().span) }
+      phone.receive(transfer.stored.span)
+      if transfer.count % endpointPacketSize == 0 { phone.receive(ContiguousArray<UInt8>().span) }
     }
   }
 
   mutating func receive(_ transfer: [UInt8]) {
     var cursor = 0
-    while let event = link.nextEvent(in: transfer.span, cursor: &cursor, at: now) {
+    let stored = transfer.stored
+    while let event = link.nextEvent(in: stored.span, cursor: &cursor, at: now) {
       meet(event, bytes: transfer)
     }
   }

@@ -18,7 +18,7 @@ struct ViolationTests {
     var violations: [HostViolation] { phone.violations.first }
 
     func receive(_ packet: [UInt8]) {
-      phone.receive(packet.span)
+      phone.receive(packet.stored.span)
       drain()
     }
 
