@@ -33,11 +33,11 @@ class ChildProcess: @unchecked Sendable {
       pipes.append(pair)
     }
     #if canImport(Darwin)
-    var actions: posix_spawn_file_actions_t?
-    var attributes: posix_spawnattr_t?
+      var actions: posix_spawn_file_actions_t?
+      var attributes: posix_spawnattr_t?
     #else
-    var actions = posix_spawn_file_actions_t()
-    var attributes = posix_spawnattr_t()
+      var actions = posix_spawn_file_actions_t()
+      var attributes = posix_spawnattr_t()
     #endif
     // The test's thread may have signals blocked, and it ignores SIGPIPE: neither is for the child.
     posix_spawnattr_init(&attributes)
@@ -54,8 +54,12 @@ class ChildProcess: @unchecked Sendable {
     posix_spawn_file_actions_adddup2(&actions, pipes[0][1], 1)
     posix_spawn_file_actions_adddup2(&actions, pipes[1][1], 2)
 
-    var variables = ["PATH": "/usr/bin:/bin", "HOME": "/tmp", "SWIFT_BACKTRACE": "enable=no", "LC_ALL": "C.UTF-8"]
-    if let path = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"] { variables["LD_LIBRARY_PATH"] = path }
+    var variables = [
+      "PATH": "/usr/bin:/bin", "HOME": "/tmp", "SWIFT_BACKTRACE": "enable=no", "LC_ALL": "C.UTF-8",
+    ]
+    if let path = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"] {
+      variables["LD_LIBRARY_PATH"] = path
+    }
     variables.merge(environment) { $1 }
     var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
     var envp: [UnsafeMutablePointer<CChar>?] = variables.map { strdup("\($0)=\($1)") } + [nil]
@@ -71,7 +75,8 @@ class ChildProcess: @unchecked Sendable {
     pid = child
     for (index, pair) in pipes.enumerated() {
       let fd = pair[0]
-      Thread { [weak self, monitor] in ChildProcess.collect(fd, monitor) { self?.append($0, to: index) } }.start()
+      Thread { [weak self, monitor] in ChildProcess.collect(fd, monitor) { self?.append($0, to: index) } }
+        .start()
     }
     Thread { [weak self, monitor] in
       var raw: Int32 = 0
@@ -153,7 +158,9 @@ class ChildProcess: @unchecked Sendable {
 
   // MARK: what the kernel says about it (Linux)
 
-  var descriptors: Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count) ?? -1 }
+  var descriptors: Int {
+    (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count) ?? -1
+  }
   var threads: Int { statusField("Threads:") }
   /// Resident memory in bytes.
   var residentBytes: Int { statusField("VmRSS:") * 1024 }

@@ -61,7 +61,7 @@ final class Client {
     var offset = 0
     while offset < bytes.count {
       let count = bytes.withUnsafeBytes { raw in
-        Foundation.send(fd, raw.baseAddress! + offset, bytes.count - offset, dontWait | noSignal)
+        Socket.send(fd, UnsafeRawBufferPointer(rebasing: raw[offset...]))
       }
       if count >= 0 {
         offset += count
@@ -91,7 +91,7 @@ final class Client {
     var have = 0
     while have < count {
       let got = bytes.withUnsafeMutableBytes { raw in
-        recv(fd, raw.baseAddress! + have, count - have, dontWait)
+        Socket.receive(fd, UnsafeMutableRawBufferPointer(rebasing: raw[have...]))
       }
       if got > 0 {
         have += got
@@ -109,7 +109,8 @@ final class Client {
   }
 
   /// Everything until the connection ends, at most `limit` bytes.
-  func receiveAll(limit: Int = 64 * mebibyte, within seconds: Double = 10) -> (bytes: [UInt8], ending: Ending) {
+  func receiveAll(limit: Int = 64 * mebibyte, within seconds: Double = 10) -> (bytes: [UInt8], ending: Ending)
+  {
     let deadline = Deadline(in: seconds)
     var bytes: [UInt8] = []
     var piece = [UInt8](repeating: 0, count: 65536)
@@ -134,7 +135,9 @@ final class Client {
   func ending(within seconds: Double = 5) -> Ending { receiveAll(limit: .max, within: seconds).ending }
 
   /// Reads pattern bytes until the end, or until `limit` are there.
-  func receivePattern(limit: Int = .max, pieces: Int = Client.pieceSize, within seconds: Double = 30) -> Reception {
+  func receivePattern(limit: Int = .max, pieces: Int = Client.pieceSize, within seconds: Double = 30)
+    -> Reception
+  {
     let deadline = Deadline(in: seconds)
     var reception = Reception()
     var piece = [UInt8](repeating: 0, count: pieces)
@@ -185,7 +188,7 @@ final class Client {
       }
       if out < toSend && came & Int16(POLLOUT | POLLHUP | POLLERR) != 0 {
         let count = Pattern.withBytes(at: sent, count: toSend - out) {
-          Foundation.send(fd, $0.baseAddress!, $0.count, dontWait | noSignal)
+          Socket.send(fd, $0)
         }
         if count > 0 {
           out += count

@@ -38,8 +38,12 @@ struct Service: Sendable {
   /// Takes the connection and closes it at once.
   static let hangUp = Service(finish: .whenSent)
 
-  static func slowDiscard(_ bytesPerSecond: Int) -> Service { Service(checks: true, readRate: bytesPerSecond) }
-  static func send(_ count: Int, finish: Finish = .whenSent) -> Service { Service(sends: count, finish: finish) }
+  static func slowDiscard(_ bytesPerSecond: Int) -> Service {
+    Service(checks: true, readRate: bytesPerSecond)
+  }
+  static func send(_ count: Int, finish: Finish = .whenSent) -> Service {
+    Service(sends: count, finish: finish)
+  }
   /// Reads a request up to its empty line, then answers.
   static func answer(_ count: Int, finish: Finish = .whenSent) -> Service {
     Service(sends: count, start: .afterHeader, finish: finish)
@@ -64,7 +68,9 @@ struct Port: Sendable {
   var delay = 0.0
   var service = Service.echo
 
-  static func open(_ service: Service, after delay: Double = 0) -> Port { Port(delay: delay, service: service) }
+  static func open(_ service: Service, after delay: Double = 0) -> Port {
+    Port(delay: delay, service: service)
+  }
   static func refusing(_ code: UInt32 = 3, after delay: Double = 0) -> Port {
     Port(verdict: .refuse(code), delay: delay)
   }

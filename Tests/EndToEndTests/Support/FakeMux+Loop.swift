@@ -261,7 +261,7 @@ final class MuxState: @unchecked Sendable {
       let ended = events & Int16(POLLHUP | POLLERR | POLLNVAL) != 0
       switch channel.role {
       case .wake:
-        while Foundation.read(channel.fd, scratch.baseAddress!, scratch.count) > 0 {}
+        while Foundation.read(channel.fd, scratch.baseAddress, scratch.count) > 0 {}
       case .muxListener:
         acceptAll(channel, nil)
       case .plainListener(let service):

@@ -34,7 +34,7 @@ extension MuxState {
 
   func readRequests(_ channel: Channel) {
     while channel.isOpen {
-      let count = recv(channel.fd, scratch.baseAddress!, scratch.count, dontWait)
+      let count = Socket.receive(channel.fd, scratch)
       if count > 0 {
         channel.inbox.append(contentsOf: scratch[..<count])
         takeRequests(channel)
@@ -109,7 +109,9 @@ extension MuxState {
   }
 
   private func connect(_ channel: Channel, _ list: [String: Any], _ tag: UInt32) {
-    guard let device = list["DeviceID"] as? Int, let raw = list["PortNumber"] as? Int, (0...65535).contains(raw) else {
+    guard let device = list["DeviceID"] as? Int, let raw = list["PortNumber"] as? Int,
+      (0...65535).contains(raw)
+    else {
       violations.append("a Connect without DeviceID and PortNumber")
       sendResult(channel, .connect, 1, tag)
       return
@@ -222,7 +224,9 @@ extension MuxState {
   func flush(_ channel: Channel) {
     while channel.isOpen, !channel.outbox.isEmpty {
       let limit = channel.drips ? 1 : channel.outbox.count
-      let count = channel.outbox.withUnsafeBytes { Foundation.send(channel.fd, $0.baseAddress!, limit, dontWait | noSignal) }
+      let count = channel.outbox.withUnsafeBytes {
+        Socket.send(channel.fd, UnsafeRawBufferPointer(rebasing: $0.prefix(limit)))
+      }
       if count > 0 {
         channel.outbox.removeFirst(count)
         if channel.drips && !channel.outbox.isEmpty {
@@ -241,14 +245,19 @@ extension MuxState {
       return
     }
     switch channel.role {
-    case .stream(let stream): if channel.outbox.isEmpty { progress(channel, stream, readable: true, ended: false) }
+    case .stream(let stream):
+      if channel.outbox.isEmpty { progress(channel, stream, readable: true, ended: false) }
     case .wake, .muxListener, .plainListener, .control, .listening:
       setInterest(channel, reading: true, writing: !channel.outbox.isEmpty && !channel.drips)
     }
   }
 
-  private func encode(_ message: [String: Any], _ format: PropertyListSerialization.PropertyListFormat = .xml) -> [UInt8] {
-    guard let data = try? PropertyListSerialization.data(fromPropertyList: message, format: format, options: 0) else {
+  private func encode(_ message: [String: Any], _ format: PropertyListSerialization.PropertyListFormat = .xml)
+    -> [UInt8]
+  {
+    guard
+      let data = try? PropertyListSerialization.data(fromPropertyList: message, format: format, options: 0)
+    else {
       violations.append("the fake cannot encode its own message")
       return []
     }

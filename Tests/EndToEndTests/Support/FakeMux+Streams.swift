@@ -41,7 +41,8 @@ extension MuxState {
     if service.readRate != nil || service.pace != nil {
       now = uptime()
       if let rate = service.readRate {
-        stream.allowance = min(stream.allowance + (now - stream.allowanceAt) * Double(rate), Double(rate) / 20)
+        stream.allowance = min(
+          stream.allowance + (now - stream.allowanceAt) * Double(rate), Double(rate) / 20)
         stream.allowanceAt = now
       }
     }
@@ -55,9 +56,12 @@ extension MuxState {
     }
 
     let throttled = service.readRate != nil && stream.allowance < 1
-    let wantsRead = service.reads && !channel.sawEnd && !throttled && stream.backlogCount < Stream.backlogLimit
+    let wantsRead =
+      service.reads && !channel.sawEnd && !throttled && stream.backlogCount < Stream.backlogLimit
     let wantsWrite = stream.backlogCount > 0 || (service.pace == nil && sendable(stream) > 0)
-    setInterest(channel, reading: wantsRead, writing: wantsWrite, watches: !throttled && !(channel.sawEnd && !wantsWrite))
+    setInterest(
+      channel, reading: wantsRead, writing: wantsWrite,
+      watches: !throttled && !(channel.sawEnd && !wantsWrite))
     if throttled {
       setTimer(channel, now + 0.01)
     } else if service.pace != nil, sendable(stream) > 0 {
@@ -84,7 +88,7 @@ extension MuxState {
       var room = min(scratch.count, Stream.backlogLimit - stream.backlogCount)
       if stream.service.readRate != nil { room = min(room, Int(stream.allowance)) }
       if room <= 0 { return }
-      let count = recv(channel.fd, scratch.baseAddress!, room, dontWait)
+      let count = Socket.receive(channel.fd, UnsafeMutableRawBufferPointer(rebasing: scratch.prefix(room)))
       if count > 0 {
         take(UnsafeRawBufferPointer(rebasing: scratch[..<count]), stream)
         if stream.service.readRate != nil { stream.allowance -= Double(count) }
@@ -129,7 +133,7 @@ extension MuxState {
   private func writeStream(_ channel: Channel, _ stream: Stream, _ now: Double) {
     while stream.backlogCount > 0 {
       let count = stream.backlog.withUnsafeBytes {
-        send(channel.fd, $0.baseAddress! + stream.backlogStart, stream.backlogCount, dontWait | noSignal)
+        Socket.send(channel.fd, UnsafeRawBufferPointer(rebasing: $0[stream.backlogStart...]))
       }
       guard wrote(count, channel) else { return }
       stream.backlogStart += count
@@ -142,7 +146,7 @@ extension MuxState {
     if let pace = stream.service.pace {
       guard sendable(stream) > 0, now >= stream.nextPiece else { return }
       let count = Pattern.withBytes(at: stream.report.sent, count: min(pace.size, sendable(stream))) {
-        send(channel.fd, $0.baseAddress!, $0.count, dontWait | noSignal)
+        Socket.send(channel.fd, $0)
       }
       stream.nextPiece = now + pace.interval
       if wrote(count, channel) { stream.report.sent += count }
@@ -152,7 +156,7 @@ extension MuxState {
     while sendable(stream) > 0, rounds < 8 {
       rounds += 1
       let count = Pattern.withBytes(at: stream.report.sent, count: sendable(stream)) {
-        send(channel.fd, $0.baseAddress!, $0.count, dontWait | noSignal)
+        Socket.send(channel.fd, $0)
       }
       guard wrote(count, channel) else { return }
       stream.report.sent += count

@@ -98,7 +98,9 @@ final class FakeMux: @unchecked Sendable {
 
   func setPort(_ number: UInt16, _ port: Port) { change { $0.ports[number] = port } }
   func setStyle(_ kind: RequestKind, _ style: ReplyStyle) { change { $0.styles[kind] = style } }
-  func setStyleOfAll(_ style: ReplyStyle) { change { for kind in RequestKind.allCases { $0.styles[kind] = style } } }
+  func setStyleOfAll(_ style: ReplyStyle) {
+    change { for kind in RequestKind.allCases { $0.styles[kind] = style } }
+  }
 
   // MARK: the daemon's life
 

@@ -1,11 +1,11 @@
 import Foundation
 
 #if canImport(Darwin)
-let streamSocket = SOCK_STREAM
-let noSignal: Int32 = 0
+  let streamSocket = SOCK_STREAM
+  let noSignal: Int32 = 0
 #else
-let streamSocket = Int32(SOCK_STREAM.rawValue)
-let noSignal = Int32(MSG_NOSIGNAL)
+  let streamSocket = Int32(SOCK_STREAM.rawValue)
+  let noSignal = Int32(MSG_NOSIGNAL)
 #endif
 let dontWait = Int32(MSG_DONTWAIT)
 
@@ -88,7 +88,7 @@ enum Socket {
     _ = fcntl(fd, F_SETFD, FD_CLOEXEC)
     _ = fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK)
     #if canImport(Darwin)
-    set(fd, SOL_SOCKET, SO_NOSIGPIPE, 1)
+      set(fd, SOL_SOCKET, SO_NOSIGPIPE, 1)
     #endif
   }
 
@@ -122,13 +122,23 @@ enum Socket {
     var storage = sockaddr_storage()
     var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
     return withUnsafeMutableBytes(of: &storage) { raw -> UInt16 in
-      raw.withMemoryRebound(to: sockaddr.self) { _ = getsockname(fd, $0.baseAddress!, &length) }
+      raw.withMemoryRebound(to: sockaddr.self) { _ = getsockname(fd, $0.baseAddress, &length) }
       // sin_port and sin6_port lie at the same place.
       return UInt16(raw[2]) << 8 | UInt16(raw[3])
     }
   }
 
-  /// A connected socket, or nil when nobody listens there.
+  /// Never blocks, never raises SIGPIPE; the result is that of `send`.
+  static func send(_ fd: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+    Foundation.send(fd, bytes.baseAddress, bytes.count, dontWait | noSignal)
+  }
+
+  /// Never blocks; the result is that of `recv`.
+  static func receive(_ fd: Int32, _ room: UnsafeMutableRawBufferPointer) -> Int {
+    recv(fd, room.baseAddress, room.count, dontWait)
+  }
+
+  /// A connected socket; throws when nobody listens there.
   static func connect(_ endpoint: Endpoint, within seconds: Double) throws -> Int32 {
     let fd = try make(endpoint.family)
     let deadline = Deadline(in: seconds)

@@ -12,7 +12,8 @@ final class Tunnel: ChildProcess, @unchecked Sendable {
   /// The binary under test: `TUNNELD`, or the debug build of the package that this file is part of.
   static let binary: String = {
     if let path = ProcessInfo.processInfo.environment["TUNNELD"] { return path }
-    let package = URL(fileURLWithPath: #filePath).pathComponents.dropFirst().dropLast(4).joined(separator: "/")
+    let package = URL(fileURLWithPath: #filePath).pathComponents.dropFirst().dropLast(4).joined(
+      separator: "/")
     return "/\(package)/.build/debug/tunneld"
   }()
 
@@ -70,14 +71,18 @@ final class Tunnel: ChildProcess, @unchecked Sendable {
       guard let port = UInt16(line[arrow.upperBound...].prefix { $0.isNumber }) else { return [] }
       let addresses = line[line.index(line.startIndex, offsetBy: 7)..<arrow.lowerBound]
       return addresses.split(separator: ",").compactMap { address in
-        Tunnel.endpoint(address.trimmingCharacters(in: .whitespaces)).map { ReadyLine(endpoint: $0, devicePort: port) }
+        Tunnel.endpoint(address.trimmingCharacters(in: .whitespaces)).map {
+          ReadyLine(endpoint: $0, devicePort: port)
+        }
       }
     }
   }
 
   private static func endpoint(_ text: String) -> Endpoint? {
     if text.hasPrefix("unix:") { return .unix(String(text.dropFirst(5))) }
-    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
+      return nil
+    }
     let host = String(text[..<colon])
     return host.hasPrefix("[") ? .ipv6(String(host.dropFirst().dropLast()), port) : .ipv4(host, port)
   }
@@ -114,7 +119,9 @@ final class Tunnel: ChildProcess, @unchecked Sendable {
     within seconds: Double = 10
   ) throws -> Tunnel {
     let tunnel = try Tunnel(arguments: arguments, name: name, environment: environment)
-    if tunnel.waitForExit(within: seconds) == nil { throw Unmet("still running: \(tunnel.output)\(tunnel.log)") }
+    if tunnel.waitForExit(within: seconds) == nil {
+      throw Unmet("still running: \(tunnel.output)\(tunnel.log)")
+    }
     return tunnel
   }
 }

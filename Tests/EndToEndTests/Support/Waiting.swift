@@ -115,9 +115,9 @@ func inParallel(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
 func raiseDescriptorLimit() -> Int {
   var limit = rlimit()
   #if canImport(Darwin)
-  let resource = RLIMIT_NOFILE
+    let resource = RLIMIT_NOFILE
   #else
-  let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
   #endif
   getrlimit(resource, &limit)
   if limit.rlim_cur < limit.rlim_max {
