@@ -37,7 +37,7 @@ extension EndToEnd {
     }
 
     /// Result numbers come with words.
-    @Test(arguments: [(1, "command"), (2, "device"), (3, "refused"), (6, "version"), (111, "111")])
+    @Test(arguments: [(1, "request"), (2, "device"), (3, "refused"), (6, "version"), (111, "111")])
     func resultNumbersHaveWords(number: UInt32, word: String) throws {
       let mux = try FakeMux()
       mux.attach(phone)
@@ -169,7 +169,7 @@ extension EndToEnd {
       #expect(tunnel.works())
       #expect(mux.wait { $0.openStreams == 0 })
       #expect(settles(for: 0.2, within: 5) { tunnel.descriptors })
-      let before = tunnel.descriptors
+      let before = tunnel.settledDescriptors
       for round in 0..<200 {
         let client = try tunnel.client(UInt16([7, 20, 21][round % 3]))
         if round % 2 == 0 { _ = client.receiveAll(within: 0.01) }

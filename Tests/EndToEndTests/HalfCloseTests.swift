@@ -23,7 +23,7 @@ extension EndToEnd {
             "20",
           ],
           environment: ["USBMUXD_SOCKET_ADDRESS": mux.address])
-        try tunnel.waitUntilReady([20])
+        try tunnel.waitUntilReady([20], addresses: 3)
       }
 
       func client(_ local: Local) throws -> Client {
@@ -120,7 +120,7 @@ extension EndToEnd {
       #expect(setup.mux.stream(0)?.mismatch == nil)
     }
 
-    @Test func aClientThatCloseWithoutAWordHoldsNothing() throws {
+    @Test func aClientThatClosesWithoutAWordHoldsNothing() throws {
       let setup = try Setup(.open(.discard))
       defer { setup.finish() }
       for round in 1...20 {

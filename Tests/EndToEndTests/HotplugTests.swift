@@ -87,7 +87,7 @@ extension EndToEnd {
     @Test func aClientThatTiresOfWaitingLeavesNothing() throws {
       let mux = try FakeMux()
       let tunnel = try Tunnel(mux, [7], ["--wait", "30"])
-      let before = tunnel.descriptors
+      let before = tunnel.settledDescriptors
       let clients = try (0..<50).map { _ in try tunnel.client() }
       #expect(eventually(within: 5) { tunnel.descriptors >= before + 50 })
       for client in clients { client.reset() }

@@ -33,6 +33,7 @@ extension EndToEnd {
       let port = try freePort()
       let tunnel = try setup.tunnel(options + ["--local", "\(port)", "--device-port", "7"])
       #expect(Set(tunnel.listeningAddresses) == [Self.loopback4, Self.loopback6])
+      try tunnel.waitUntilReady([7], addresses: 2)
       #expect(
         tunnel.waitForOutput { $0.contains("ready: 127.0.0.1:\(port) -> device port 7") }, "\(tunnel.output)")
       #expect(tunnel.output.contains("[::1]:\(port)"))
@@ -44,6 +45,7 @@ extension EndToEnd {
       let setup = try Setup()
       defer { setup.finish() }
       let tunnel = try setup.tunnel(["--local", "0", "--device-port", "7"])
+      try tunnel.waitUntilReady([7], addresses: 2)
       let endpoints = tunnel.readyLines.map(\.endpoint)
       #expect(endpoints.count == 2, "\(tunnel.output)")
       for endpoint in endpoints { #expect(echoes(try Client(endpoint))) }
@@ -180,6 +182,9 @@ extension EndToEnd {
     func aPrivilegedPort() throws {
       let setup = try Setup()
       defer { setup.finish() }
+      // The other user must reach the mux, so that nothing else is there to complain about.
+      chmod(URL(fileURLWithPath: setup.mux.path).deletingLastPathComponent().path, 0o755)
+      chmod(setup.mux.path, 0o777)
       let tunnel = try Tunnel(
         wrapper: ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"],
         arguments: ["--local", "81", "--device-port", "7"], environment: setup.environment)
@@ -220,8 +225,9 @@ extension EndToEnd {
       let client = try tunnel.client()
       #expect(echoes(client))
       let ends = try [tunnel.port(), client.localPort].map { String(format: ":%04X", $0) }
-      let hasTimer = try eventually(within: 3) {
-        let table = try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8)
+      let hasTimer = eventually(within: 3) {
+        let table = String(
+          decoding: FileManager.default.contents(atPath: "/proc/net/tcp") ?? Data(), as: UTF8.self)
         return table.split(separator: "\n").contains { line in
           let fields = line.split(separator: " ")
           return fields.count > 5 && fields[1].hasSuffix(ends[0]) && fields[2].hasSuffix(ends[1])

@@ -34,7 +34,7 @@ extension EndToEnd {
       let tunnel = try Tunnel(mux)
       #expect(tunnel.works())
       let threads = tunnel.threads
-      let before = tunnel.descriptors
+      let before = tunnel.settledDescriptors
       let memory = tunnel.residentBytes
       let clients = try Self.open(500, tunnel)
       #expect(mux.openStreams == 500)
@@ -79,7 +79,7 @@ extension EndToEnd {
         environment: ["USBMUXD_SOCKET_ADDRESS": mux.address])
       try tunnel.waitUntilReady([7])
       #expect(tunnel.works())
-      let before = tunnel.descriptors
+      let before = tunnel.settledDescriptors
       let clients = try Self.open(4000, tunnel)
       #expect(mux.openStreams == 4000)
       #expect(tunnel.works())
@@ -116,7 +116,7 @@ extension EndToEnd {
       let tunnel = try Tunnel(mux, [7, 20, 21])
       #expect(tunnel.works())
       let ports = try [tunnel.port(7), tunnel.port(20), tunnel.port(21)]
-      let before = tunnel.descriptors
+      let before = tunnel.settledDescriptors
       let memory = tunnel.anonymousBytes
       let wrong = Tally()
       let rounds = Int(ProcessInfo.processInfo.environment["CHURN"] ?? "") ?? 500
@@ -155,7 +155,7 @@ extension EndToEnd {
       mux.setPort(20, .refusing())
       let tunnel = try Tunnel(mux, [7, 20])
       #expect(tunnel.works())
-      let before = tunnel.descriptors
+      let before = tunnel.settledDescriptors
       let port = try tunnel.port(20)
       let resets = Tally()
       inParallel(4) { worker in

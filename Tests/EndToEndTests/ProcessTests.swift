@@ -90,6 +90,7 @@ extension EndToEnd {
       let rest = client.receivePattern()
       #expect(first.count + rest.count == size)
       #expect(rest.mismatch == nil && rest.ending == .end)
+      client.close()
       #expect(tunnel.waitForExit(within: 5) == .exited(0))
     }
 

@@ -14,6 +14,18 @@ extension EndToEnd {
       #expect(mux.connects.isEmpty)
     }
 
+    /// The daemon tells of the phones one by one; ListDevices tells of all of them. A connection that comes in
+    /// between must not go to the phone that happened to be told first.
+    @Test func aPhoneIsNotChosenBeforeAllAreKnown() throws {
+      let mux = try FakeMux()
+      mux.change { $0.announcementInterval = 0.5 }
+      mux.attach(phone)
+      mux.attach(otherPhone)
+      let tunnel = try Tunnel(mux, [7], ["--wait", "1"])
+      #expect(try tunnel.client().ending() == .reset, "\(tunnel.log)")
+      #expect(mux.connects.isEmpty)
+    }
+
     @Test func anyTakesOne() throws {
       let mux = try FakeMux()
       mux.attach(phone)
@@ -30,7 +42,7 @@ extension EndToEnd {
       let tunnel = try Tunnel(mux, [7], ["--wait", "1"])
       #expect(try tunnel.client().ending() == .reset)
       mux.detach(id)
-      #expect(tunnel.works(), "\(tunnel.log)")
+      #expect(eventually(within: 2) { tunnel.works() }, "\(tunnel.log)")
     }
 
     /// With and without dash, in any case, or the beginning; the mux lists serials in either form.
@@ -232,12 +244,12 @@ extension EndToEnd {
         for length in 0...256 {
           var blob = (0..<length).map { _ in UInt8.random(in: 0...255, using: &generator) }
           if length > 1 { blob[1] = [2, 30, 10, 255][length % 4] }
-          _ = state.attach(String(format: "00008120-%016X", length), .network(blob), [:])
+          _ = state.attach(String(format: "00008120-%016X", length), .network(blob), [7: .refusing()])
         }
       }
       #expect(tunnel.works(), "\(tunnel.log)")
       let named = try Tunnel(mux, [7], ["--network", "--udid", "00008120-0000000000000003", "--wait", "0.3"])
-      #expect(try named.client().ending() == .reset)
+      #expect(try named.client().ending() == .reset, "\(named.log)")
       #expect(named.isRunning && tunnel.isRunning)
     }
   }

@@ -170,7 +170,7 @@ extension EndToEnd {
       let tunnel = try Tunnel(simulated: [7])
       let port = try tunnel.port()
       #expect(tunnel.works())
-      let before = tunnel.descriptors
+      let before = tunnel.settledDescriptors
       for index in 0..<2000 {
         guard echoes(port) else {
           Issue.record("connection \(index) failed: \(tunnel.log)")

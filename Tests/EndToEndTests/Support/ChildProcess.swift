@@ -161,6 +161,11 @@ class ChildProcess: @unchecked Sendable {
   var descriptors: Int {
     (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count) ?? -1
   }
+  /// The same, when nothing that was begun at the start is still going on.
+  var settledDescriptors: Int {
+    _ = settles(for: 0.15, within: 5) { descriptors }
+    return descriptors
+  }
   var threads: Int { statusField("Threads:") }
   /// Resident memory in bytes.
   var residentBytes: Int { statusField("VmRSS:") * 1024 }

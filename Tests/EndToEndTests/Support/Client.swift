@@ -23,10 +23,12 @@ final class Client {
   /// Bytes handed to the kernel and taken from it so far; positions in the pattern.
   private(set) var sent = 0
   private(set) var received = 0
+  /// The connection was reset before `connect` had even returned.
+  private var wasReset = false
   private static let pieceSize = 256 * 1024
 
   init(_ endpoint: Endpoint, receiveBuffer: Int32? = nil, within seconds: Double = 5) throws {
-    fd = try Socket.connect(endpoint, within: seconds)
+    (fd, wasReset) = try Socket.connect(endpoint, within: seconds)
     if let receiveBuffer { Socket.set(fd, SOL_SOCKET, SO_RCVBUF, receiveBuffer) }
     if case .unix = endpoint {} else { Socket.set(fd, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
   }
@@ -119,6 +121,8 @@ final class Client {
       if got > 0 {
         bytes.append(contentsOf: piece[..<got])
         received += got
+      } else if wasReset {
+        return (bytes, .reset)
       } else if got == 0 {
         return (bytes, .end)
       } else if errno == EAGAIN {
@@ -145,6 +149,9 @@ final class Client {
       let got = recv(fd, &piece, min(piece.count, limit - reception.count), dontWait)
       if got > 0 {
         note(piece, got, &reception)
+      } else if wasReset {
+        reception.ending = .reset
+        return reception
       } else if got == 0 {
         reception.ending = .end
         return reception

@@ -26,6 +26,8 @@ final class Channel {
   /// When `MuxState.tick` wants to look at it again.
   var timer: Double?
   var pending: PendingConnect?
+  /// Attached messages that are still to come.
+  var announcements: [[String: Any]] = []
   /// A plain TCP server lives on after the other side's FIN; usbmuxd does not.
   var livesHalfClosed = false
   var sawEnd = false
@@ -76,6 +78,8 @@ final class MuxState: @unchecked Sendable {
   var styles: [RequestKind: ReplyStyle] = [:]
   /// A payload's first bytes go out in the same write as the Connect's Result.
   var gluesPayload = false
+  /// Seconds between the Attached messages that follow a Listen.
+  var announcementInterval = 0.0
   /// Connections are taken and closed at once.
   var hangsUp = false
 
@@ -281,6 +285,7 @@ final class MuxState: @unchecked Sendable {
     for channel in timed.values where channel.isOpen && (channel.timer ?? .infinity) <= now {
       setTimer(channel, nil)
       if channel.pending != nil { decide(channel) }
+      if !channel.announcements.isEmpty { announceNext(channel) }
       if channel.drips && !channel.outbox.isEmpty { flush(channel) }
       if channel.isOpen, case .stream(let stream) = channel.role {
         progress(channel, stream, readable: true, ended: false)

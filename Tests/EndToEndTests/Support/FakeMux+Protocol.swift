@@ -30,6 +30,17 @@ extension MuxState {
     for channel in channels { if case .listening = channel.role { send(channel, .event, event, tag: 0) } }
   }
 
+  /// The phones that were there before the Listen.
+  func announceNext(_ channel: Channel) {
+    while channel.isOpen, !channel.announcements.isEmpty {
+      send(channel, .event, channel.announcements.removeFirst(), tag: 0)
+      if announcementInterval > 0 && !channel.announcements.isEmpty {
+        setTimer(channel, uptime() + announcementInterval)
+        return
+      }
+    }
+  }
+
   // MARK: requests
 
   func readRequests(_ channel: Channel) {
@@ -96,7 +107,8 @@ extension MuxState {
       sendResult(channel, .listen, 0, tag)
       guard channel.isOpen else { return }
       channel.role = .listening
-      for device in devices where channel.isOpen { send(channel, .event, device.announcement, tag: 0) }
+      channel.announcements = devices.map(\.announcement)
+      announceNext(channel)
     case "ListDevices":
       send(channel, .listDevices, ["DeviceList": devices.map(\.announcement)], tag: tag)
     case "ReadBUID":

@@ -138,19 +138,22 @@ enum Socket {
     recv(fd, room.baseAddress, room.count, dontWait)
   }
 
-  /// A connected socket; throws when nobody listens there.
-  static func connect(_ endpoint: Endpoint, within seconds: Double) throws -> Int32 {
+  /// A connected socket; throws when nobody listens there. The listener's owner may be so quick with a reset
+  /// that it is seen here: then the connection was made all the same.
+  static func connect(_ endpoint: Endpoint, within seconds: Double) throws -> (fd: Int32, wasReset: Bool) {
     let fd = try make(endpoint.family)
     let deadline = Deadline(in: seconds)
     while endpoint.withAddress({ Foundation.connect(fd, $0, $1) }) != 0 {
       let code = errno
       if code == EISCONN { break }
+      if code == ECONNRESET { return (fd, true) }
       if code == EINPROGRESS || code == EALREADY {
         waitFor(fd, Int16(POLLOUT), deadline)
         var failure: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &length)
         if failure == 0 && !deadline.passed { break }
+        if failure == ECONNRESET { return (fd, true) }
         Foundation.close(fd)
         throw SystemFailure("connect \(endpoint)", code: failure == 0 ? ETIMEDOUT : failure)
       }
@@ -163,7 +166,7 @@ enum Socket {
       Foundation.close(fd)
       throw SystemFailure("connect \(endpoint)", code: code)
     }
-    return fd
+    return (fd, false)
   }
 
   /// Waits for `events` (or hang-up); returns what came, 0 when the time ran out.

@@ -54,10 +54,12 @@ final class Tunnel: ChildProcess, @unchecked Sendable {
     try waitUntilReady(devicePorts)
   }
 
-  func waitUntilReady(_ devicePorts: [UInt16], within seconds: Double = 10) throws {
+  /// Waits for a ready line of each port, and for `addresses` of them in all.
+  func waitUntilReady(_ devicePorts: [UInt16], addresses: Int = 1, within seconds: Double = 10) throws {
     let ready = waitForOutput(within: seconds) { lines in
-      let known = Set(Tunnel.readyLines(lines).map(\.devicePort))
-      return devicePorts.allSatisfy(known.contains)
+      let known = Tunnel.readyLines(lines)
+      let ports = Set(known.map(\.devicePort))
+      return devicePorts.allSatisfy(ports.contains) && known.count >= addresses
     }
     if !ready { throw Unmet("not ready: \(exitStatus.map(\.description) ?? "running"); \(output)\(log)") }
   }
