@@ -73,6 +73,7 @@
         readiness.insert(.hangUp)
       }
       if event.events & UInt32(CS_EPOLL_HUP | CS_EPOLL_ERR) != 0 { readiness.insert(.broken) }
+      if readiness.contains(.hangUp) { watcher.hasHungUp = true }
       watcher.handler.ready(readiness, watcher)
     }
 

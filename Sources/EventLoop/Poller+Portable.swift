@@ -83,6 +83,7 @@
     if readiness.contains(.read) { rest &= ~(CInt(UV_READABLE.rawValue) | CInt(UV_DISCONNECT.rawValue)) }
     if readiness.contains(.write) { rest &= ~CInt(UV_WRITABLE.rawValue) }
     watcher.loop.poller.set(rest, watcher)
+    if readiness.contains(.hangUp) { watcher.hasHungUp = true }
     watcher.handler.ready(readiness, watcher)
   }
 #endif

@@ -34,6 +34,8 @@ package final class Watcher {
   /// Distinguishes this registration from an earlier one in the same place; 0 when cancelled.
   var registration: UInt64 = 0
   var waitsForWrite = false
+  /// Whether a hang-up was told. It is told once, so whoever takes a watcher over must ask.
+  package internal(set) var hasHungUp = false
   #if !os(Linux) || PORTABLE_POLLER
     var portable = PortableWatch()
   #endif
@@ -70,6 +72,17 @@ package final class Watcher {
     guard registration != 0 else { return }
     loop.poller.remove(self, isClosing: true)
     registration = 0
+  }
+}
+
+extension Watcher {
+  /// A new watcher, or the one that came with the descriptor, for `handler` from now on.
+  package static func watching(
+    _ descriptor: CInt, on loop: EventLoop, for handler: any ReadinessHandler, _ given: Watcher?
+  ) throws(SystemError) -> Watcher {
+    guard let given else { return try Watcher(descriptor, on: loop, handler: handler) }
+    given.handler = handler
+    return given
   }
 }
 

@@ -48,6 +48,7 @@ actor Daemon: Command {
           try await mux.forward(forward.local.address, to: port, options: options.forwardOptions))
       } catch {
         Console.complain("\(program): \(error)")
+        await mux.shutdown()
         return finish(Tunneld.ExitStatus.failure)
       }
     }

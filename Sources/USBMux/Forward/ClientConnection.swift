@@ -14,6 +14,8 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   private let isUnix: Bool
   private unowned let hub: Hub
   private var client: Descriptor?
+  /// Tells when the client leaves before its relay is there, which takes it over.
+  private var watcher: Watcher?
   private var state = State.new
   /// The device that was chosen last.
   private(set) var device: Device?
@@ -23,7 +25,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   private enum State {
     case new
     /// For a device that can be chosen.
-    case waiting(LoopTimer, Watcher?)
+    case waiting(LoopTimer)
     /// For the transport to look at its devices again.
     case refreshing
     case opening(any OpenAttempt)
@@ -41,7 +43,9 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
     self.forward = forward
     self.hub = hub
     deadline = hub.loop.now + forward.options.wait.nanosecondsOfLoop
+    let number = client.number
     self.client = consume client
+    watcher = try? Watcher(number, on: hub.loop, handler: self)
   }
 
   /// Begins, or goes on when a device has come.
@@ -77,19 +81,12 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
       fail(hub.transport.failure ?? currentProblem() ?? error)
     }
     timer.set(after: left)
-    // A client that leaves while it waits is not worth a connection on the phone.
-    var watcher: Watcher?
-    if let number = client?.number { watcher = try? Watcher(number, on: hub.loop, handler: self) }
-    state = .waiting(timer, watcher)
+    state = .waiting(timer)
     hub.transport.lookNow()
   }
 
-  /// The watcher goes before anything else happens to the descriptor that it watches.
   private func stopWaiting() {
-    if case .waiting(let timer, let watcher) = state {
-      timer.clear()
-      watcher?.cancel()
-    }
+    if case .waiting(let timer) = state { timer.clear() }
   }
 
   private func currentProblem() -> MuxError? {
@@ -101,12 +98,16 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
     }
   }
 
+  /// A client that leaves before its device is there is not worth a connection on the phone, unless it sent
+  /// something first.
   func ready(_ readiness: Readiness, _ watcher: Watcher) {
-    guard case .waiting = state, let number = client?.number else { return }
-    let left =
-      readiness.contains(.broken) || (readiness.contains(.hangUp) && hub.resources.presence.isGone(number))
-    guard left else { return }
-    hub.log.write(.info, connection: identifier, "the client left before a device came")
+    guard let number = client?.number, readiness.contains(.hangUp) else { return }
+    let hasLeft =
+      readiness.contains(.broken)
+      || (hub.resources.presence.isGone(number) && Socket.isAtEnd(number))
+    guard hasLeft else { return }
+    hub.log.write(.info, connection: identifier, "the client left before the device answered")
+    if case .opening(let attempt) = state { attempt.cancel() }
     end(resets: true)
   }
 
@@ -126,14 +127,15 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
         identifier: identifier, client: client, clientIsUnix: isUnix, device: socket,
         needsVerdict: epoch != nil, times: times, resources: hub.resources, owner: self)
       state = .relaying(relay)
-      relay.attach(to: hub.resources, owner: self, deviceWatcher: watcher)
+      relay.attach(
+        to: hub.resources, owner: self, clientWatcher: self.watcher.take(), deviceWatcher: watcher)
     case .session(let link, let session):
       let relay = SessionRelay(
         identifier: identifier, client: client, clientIsUnix: isUnix, link: link, session: session,
         times: times, resources: hub.resources, owner: self)
       state = .relaying(relay)
       link.hand(session, to: relay)
-      relay.start()
+      relay.start(self.watcher.take())
     }
   }
 
@@ -229,6 +231,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   private func end(resets: Bool) {
     if case .over = state { return }
     stopWaiting()
+    watcher.dropBeforeClose()
     state = .over
     if resets, let number = client?.number { Socket.resetOnClose(number) }
     client = nil

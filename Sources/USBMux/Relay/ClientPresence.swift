@@ -21,8 +21,8 @@ final class ClientPresence {
       guard diagnostics >= 0 else { return false }
       var inode: UInt64 = 0
       if unsafe cs_tcp_peer_inode(diagnostics, socket, &inode) == 0 { return inode == 0 }
-      // The pair is gone altogether from this machine's tables.
-      return errno == ENOENT
+      // The pair is gone altogether from this machine's tables, or our end was reset.
+      return errno == ENOENT || errno == ENOTCONN
     }
   #else
     /// Darwin tells such things to privileged processes only, so the idle time decides there.

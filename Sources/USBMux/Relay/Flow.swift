@@ -44,6 +44,8 @@ struct Flow {
   private(set) var ended = false
   /// Bytes delivered to the sink.
   private(set) var delivered: UInt64 = 0
+  /// Bytes read and forgotten.
+  private(set) var discarded: UInt64 = 0
   private var streak: UInt8 = 0
 
   /// Bytes read and not yet delivered.
@@ -164,7 +166,9 @@ struct Flow {
     while sourceIsReady && !ended {
       if moved >= Flow.slice { return .more }
       switch unsafe Socket.receive(source, into: buffers.scratch, count: BufferPool.capacity) {
-      case .bytes(let count): moved += count
+      case .bytes(let count):
+        moved += count
+        discarded &+= UInt64(count)
       case .wouldBlock: sourceIsReady = false
       case .end: ended = true
       case .failed(let error): return .sourceFailed(error)

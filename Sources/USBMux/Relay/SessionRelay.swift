@@ -49,9 +49,11 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
 
   var delivered: (sent: UInt64, received: UInt64) { (sent, received) }
 
-  func start() {
+  /// Begins; the client's socket may have a watcher already.
+  func start(_ given: Watcher? = nil) {
     do throws(SystemError) {
-      watcher = try Watcher(clientSocket, on: resources.loop, handler: self)
+      watcher = try .watching(clientSocket, on: resources.loop, for: self, given)
+      clientHangsUp = given?.hasHungUp ?? false
     } catch {
       return finish(.stopped, resets: true)
     }
@@ -134,10 +136,12 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
 
   /// The device takes nothing more; the client's end must still be noticed.
   private func discardFromClient() {
-    while clientHasBytes && !clientIsDone {
+    while clientHasBytes && !clientIsDone && !isFinished {
       switch unsafe Socket.receive(clientSocket, into: resources.buffers.scratch, count: BufferPool.capacity)
       {
-      case .bytes: break
+      case .bytes:
+        // Who writes to a closed app must be told; what the app said before has arrived by then.
+        if ending.isLingering && isDelivered { return finish(.ended, resets: true) }
       case .wouldBlock: clientHasNothing()
       case .end: clientEnded()
       case .failed: clientBroke()

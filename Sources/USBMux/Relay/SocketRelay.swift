@@ -32,6 +32,8 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   /// The device's socket takes nothing more.
   private var deviceRefusesBytes = false
   private var wasBulk = false
+  /// The client has sent something that the device cannot take any more.
+  private var clientTalksOn = false
   private var isFinished = false
   private var isScheduled = false
 
@@ -58,26 +60,26 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
 
   // MARK: Where it runs
 
-  /// Starts, or goes on, on the loop of `resources`, where the device's socket may have a watcher already.
-  func attach(to resources: RelayResources, owner: any RelayOwner, deviceWatcher given: Watcher? = nil) {
+  /// Starts, or goes on, on the loop of `resources`, where the sockets may have watchers already.
+  func attach(
+    to resources: RelayResources, owner: any RelayOwner, clientWatcher: Watcher? = nil,
+    deviceWatcher: Watcher? = nil
+  ) {
     self.resources = resources
     self.owner = owner
     do throws(SystemError) {
-      clientWatcher = try Watcher(clientSocket, on: resources.loop, handler: self)
-      if let given {
-        given.handler = self
-        deviceWatcher = given
-      } else {
-        deviceWatcher = try Watcher(deviceSocket, on: resources.loop, handler: self)
-      }
+      self.clientWatcher = try .watching(clientSocket, on: resources.loop, for: self, clientWatcher)
+      self.deviceWatcher = try .watching(deviceSocket, on: resources.loop, for: self, deviceWatcher)
     } catch {
       return finish(.stopped, resets: true)
     }
     // A client has mostly sent its request by now. What the device has is told by the first event of a new
-    // watcher; one that was given may have told it before.
+    // watcher; one that was given may have told it before, and an end as well.
     upload.sourceIsReady = true
+    upload.sourceHangsUp = clientWatcher?.hasHungUp ?? false
     upload.sinkIsReady = true
-    download.sourceIsReady = given != nil
+    download.sourceIsReady = deviceWatcher != nil
+    download.sourceHangsUp = deviceWatcher?.hasHungUp ?? false
     download.sinkIsReady = true
     schedule()
   }
@@ -156,6 +158,8 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
     {
     case .keepGoing:
       askForReadiness()
+      // Who writes to a closed app must be told; what the app said before has arrived by then.
+      if clientTalksOn && ending.isLingering && isDelivered { return finish(.ended, resets: true) }
       // A device that takes nothing keeps the client's end from being read: that, too, must not last for ever.
       if ending.client != .open || upload.sourceHangsUp { theClock().clientHalfClosed() }
       if !wasBulk && progress > Self.bulkThreshold && isPlain && !isScheduled {
@@ -183,6 +187,7 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   private func pumpUpload(_ wantsMore: inout Bool) {
     guard !clientIsBroken || !upload.isEmpty else { return }
     let discards = !ending.deviceTakes || deviceRefusesBytes
+    let before = upload.discarded
     switch upload.pump(from: clientSocket, to: deviceSocket, discards: discards, resources) {
     case .waits: break
     case .more: wantsMore = true
@@ -195,6 +200,7 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
       download.sourceIsReady = true
       wantsMore = true
     }
+    if upload.discarded != before { clientTalksOn = true }
     if upload.ended && ending.client == .open {
       ending.clientEnded(gone: !ending.isLingering && resources.presence.isGone(clientSocket))
     }

@@ -82,6 +82,16 @@ enum Socket {
   /// The error that a socket holds for its owner, such as that of a connect in progress; 0 when none.
   static func pendingError(_ socket: CInt) -> CInt { cs_socket_error(socket) }
 
+  /// Whether the peer has ended its stream and nothing before that waits to be read.
+  static func isAtEnd(_ socket: CInt) -> Bool {
+    var byte: UInt8 = 0
+    #if canImport(Darwin)
+      return unsafe recv(socket, &byte, 1, flags | MSG_PEEK) == 0
+    #else
+      return unsafe recv(socket, &byte, 1, flags | CInt(MSG_PEEK)) == 0
+    #endif
+  }
+
   /// Bytes that the kernel still has to deliver to the peer of a TCP socket; 0 where it cannot be told.
   static func unsentBytes(_ socket: CInt) -> Int {
     var count: CInt = 0
