@@ -48,7 +48,7 @@ extension EndToEnd {
       try client.send("GET / HTTP/1.0\r\n\r\n")
       client.finishSending()
       let reception = client.receivePattern()
-      #expect(reception == Reception(count: size, mismatch: nil, ending: .end), "\(setup.tunnel.log)")
+      #expect(reception == .whole(size), "\(setup.tunnel.log)")
       #expect(setup.mux.stream(0)?.end == .byApp)
     }
 
@@ -59,7 +59,7 @@ extension EndToEnd {
       let client = try setup.client(.ipv4)
       #expect(try client.sendPattern(8 * mebibyte) == 8 * mebibyte)
       client.finishSending()
-      #expect(client.receivePattern() == Reception(count: mebibyte, mismatch: nil, ending: .end))
+      #expect(client.receivePattern() == .whole(mebibyte))
       #expect(setup.mux.stream(0)?.received == 8 * mebibyte)
       #expect(setup.mux.stream(0)?.mismatch == nil)
     }
@@ -89,7 +89,7 @@ extension EndToEnd {
       try client.send("GET / HTTP/1.0\r\n\r\n")
       client.finishSending()
       #expect(
-        client.receivePattern() == Reception(count: 24, mismatch: nil, ending: .end), "\(setup.tunnel.log)")
+        client.receivePattern() == .whole(24), "\(setup.tunnel.log)")
     }
 
     /// A reader that stalls after its shutdown is not idle on the phone's account.
@@ -102,7 +102,7 @@ extension EndToEnd {
       client.finishSending()
       #expect(settles(for: 1, within: 10) { setup.mux.stream(0)?.sent ?? 0 })
       #expect(
-        client.receivePattern() == Reception(count: size, mismatch: nil, ending: .end), "\(setup.tunnel.log)")
+        client.receivePattern() == .whole(size), "\(setup.tunnel.log)")
     }
 
     /// A program that has closed its socket waits for nothing: the phone's connection goes at once.

@@ -23,7 +23,7 @@ extension EndToEnd {
       let tunnel = try Tunnel(mux, [7, 20])
       #expect(tunnel.works(7, within: 8), "\(tunnel.log)")
       let reception = try tunnel.client(20).receivePattern()
-      #expect(reception == Reception(count: 3 * mebibyte, mismatch: nil, ending: .end), "\(tunnel.log)")
+      #expect(reception == .whole(3 * mebibyte), "\(tunnel.log)")
       #expect(mux.violations == [])
     }
 

@@ -88,7 +88,7 @@ extension EndToEnd {
       for size in [1, 100, 65_536, 5 * mebibyte] {
         let client = try tunnel.client()
         let (_, reception) = try client.exchange(send: size, receive: size, within: 30)
-        #expect(reception == Reception(count: size, mismatch: nil, ending: .stillOpen))
+        #expect(reception == .part(size))
       }
     }
 
@@ -98,7 +98,7 @@ extension EndToEnd {
       let client = try tunnel.client()
       let (sent, reception) = try client.exchange(send: size, receive: size, within: 120)
       #expect(sent == size)
-      #expect(reception == Reception(count: size, mismatch: nil, ending: .stillOpen), "\(tunnel.log)")
+      #expect(reception == .part(size), "\(tunnel.log)")
     }
 
     /// A server on this machine's loopback as the app: both ends are checked.
@@ -110,7 +110,7 @@ extension EndToEnd {
       let client = try tunnel.client(5000)
       let (sent, reception) = try client.exchange(send: size, receive: size, within: 60)
       #expect(sent == size)
-      #expect(reception == Reception(count: size, mismatch: nil, ending: .stillOpen), "\(tunnel.log)")
+      #expect(reception == .part(size), "\(tunnel.log)")
       #expect(client.ending() == .end)
       #expect(mux.wait { $0.streams.first?.report.received == size })
       #expect(mux.stream(0)?.mismatch == nil)
@@ -122,7 +122,7 @@ extension EndToEnd {
       let tunnel = try Tunnel(simulated: [5000], ["--simulate", "5000=127.0.0.1:\(server)"])
       for _ in 0..<5 {
         let reception = try tunnel.client(5000).receivePattern()
-        #expect(reception == Reception(count: 3 * mebibyte, mismatch: nil, ending: .end), "\(tunnel.log)")
+        #expect(reception == .whole(3 * mebibyte), "\(tunnel.log)")
       }
     }
 

@@ -53,7 +53,7 @@ extension EndToEnd {
       let client = try tunnel.client()
       let (sent, reception) = try client.exchange(send: size, receive: size, within: 60)
       #expect(sent == size)
-      #expect(reception == Reception(count: size, mismatch: nil, ending: .stillOpen))
+      #expect(reception == .part(size))
     }
 
     /// Whatever the phone sent before it closed arrives, then the clean end, soon.
@@ -65,7 +65,7 @@ extension EndToEnd {
       let tunnel = try Tunnel(mux, [20])
       let client = try tunnel.client(20)
       let reception = client.receivePattern()
-      #expect(reception == Reception(count: size, mismatch: nil, ending: .end), "\(tunnel.log)")
+      #expect(reception == .whole(size), "\(tunnel.log)")
       let report = try #require(mux.stream(0))
       #expect(uptime() - (report.endedAt ?? 0) < 1.5)
     }
@@ -81,7 +81,7 @@ extension EndToEnd {
       // Nothing is read until nothing moves any more.
       #expect(settles(for: 2, within: 20) { mux.stream(0)?.sent ?? 0 })
       let reception = client.receivePattern(pieces: 8 * 1024)
-      #expect(reception == Reception(count: size, mismatch: nil, ending: .end), "\(tunnel.log)")
+      #expect(reception == .whole(size), "\(tunnel.log)")
     }
 
     /// What the client wrote just before it closed is delivered, however slow the phone is.
@@ -116,7 +116,7 @@ extension EndToEnd {
       mux.setPort(20, .open(.send(size)))
       let tunnel = try Tunnel(mux, [20])
       let reception = try tunnel.client(20).receivePattern()
-      #expect(reception == Reception(count: size, mismatch: nil, ending: .end), "\(tunnel.log)")
+      #expect(reception == .whole(size), "\(tunnel.log)")
     }
 
     /// What the client sends before the phone has accepted is kept for it.
@@ -138,7 +138,7 @@ extension EndToEnd {
       try client.send("GET / HTTP/1.0\r\n\r\n")
       client.finishSending()
       #expect(
-        client.receivePattern() == Reception(count: 200_000, mismatch: nil, ending: .end), "\(tunnel.log)")
+        client.receivePattern() == .whole(200_000), "\(tunnel.log)")
     }
 
     /// With Nagle's algorithm the second of two small writes waits for the acknowledgement of the first,

@@ -1,5 +1,18 @@
 import Foundation
 
+/// A file of `/proc`, which shows its size as 0 and comes in pieces.
+func kernelFile(_ path: String) -> String? {
+  guard let file = fopen(path, "re") else { return nil }
+  defer { fclose(file) }
+  var bytes: [UInt8] = []
+  var piece = [UInt8](repeating: 0, count: 65536)
+  while true {
+    let count = fread(&piece, 1, piece.count, file)
+    if count == 0 { return String(decoding: bytes, as: UTF8.self) }
+    bytes += piece[..<count]
+  }
+}
+
 /// How a process ended.
 enum ExitStatus: Equatable, CustomStringConvertible {
   case exited(Int32)
@@ -185,8 +198,7 @@ class ChildProcess: @unchecked Sendable {
   }
 
   private func contents(_ name: String) -> String? {
-    guard let data = FileManager.default.contents(atPath: "/proc/\(pid)/\(name)") else { return nil }
-    return String(decoding: data, as: UTF8.self)
+    kernelFile("/proc/\(pid)/\(name)")
   }
 
   private func statusField(_ name: String, of file: String = "status") -> Int {

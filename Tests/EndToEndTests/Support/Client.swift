@@ -15,6 +15,11 @@ struct Reception: Equatable {
   var count = 0
   var mismatch: Int?
   var ending = Ending.stillOpen
+
+  /// All bytes, none of them wrong, and the clean end.
+  static func whole(_ count: Int) -> Reception { Reception(count: count, ending: .end) }
+  /// So many right bytes, and the connection goes on.
+  static func part(_ count: Int) -> Reception { Reception(count: count) }
 }
 
 /// A program that uses a forwarded port, with its hand on every detail of the socket.
@@ -139,7 +144,7 @@ final class Client {
   func ending(within seconds: Double = 5) -> Ending { receiveAll(limit: .max, within: seconds).ending }
 
   /// Reads pattern bytes until the end, or until `limit` are there.
-  func receivePattern(limit: Int = .max, pieces: Int = Client.pieceSize, within seconds: Double = 30)
+  func receivePattern(limit: Int = .max, pieces: Int = Client.pieceSize, within seconds: Double = 15)
     -> Reception
   {
     let deadline = Deadline(in: seconds)

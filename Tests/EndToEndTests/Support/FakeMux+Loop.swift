@@ -122,6 +122,7 @@ final class MuxState: @unchecked Sendable {
   }
 
   deinit {
+    for channel in channels { close(channel.fd) }
     scratch.deallocate()
     close(wakeWriter)
   }
@@ -168,7 +169,11 @@ final class MuxState: @unchecked Sendable {
 
   func stop() {
     die()
-    for channel in channels { drop(channel, .byDeath) }
+    for channel in channels {
+      // The wake channel stays: the loop's thread hears by it that it is to end.
+      if case .wake = channel.role { continue }
+      drop(channel, .byDeath)
+    }
     stopped = true
   }
 
