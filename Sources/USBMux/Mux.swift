@@ -119,6 +119,16 @@ public final class Mux: Sendable {
     try await engine.forward(local, to: port, options)
   }
 
+  /// Serves the devices to other programs as a usbmuxd would, on a Unix socket or on a loopback address, until
+  /// ``UsbmuxdServer/stop()`` is called or this object goes.
+  ///
+  /// - Throws: ``MuxError/cannotListen(address:_:reason:)``; nothing is bound then.
+  public func serve(
+    _ local: ListenAddress, options: ServerOptions = ServerOptions()
+  ) async throws(MuxError) -> UsbmuxdServer {
+    try await engine.serve(local, options)
+  }
+
   /// Stops to listen at once, lets open connections end by themselves for at most `drain`, and resets the
   /// others.
   public func shutdown(drain: Duration = .zero) async {

@@ -41,6 +41,7 @@ actor Daemon: Command {
   /// All listeners, or none: a caller that reads "ready" can rely on every one of them.
   private func bind() async {
     var ready: [Forward] = []
+    var server: UsbmuxdServer?
     for forward in options.forwards {
       do throws(MuxError) {
         guard let port = DevicePort(forward.devicePort) else { continue }
@@ -52,17 +53,28 @@ actor Daemon: Command {
         return finish(Tunneld.ExitStatus.failure)
       }
     }
+    if let served = options.server {
+      do throws(MuxError) {
+        server = try await mux.serve(served.local.address, options: served.mux(options.timeouts))
+      } catch {
+        Console.complain("\(program): \(error)")
+        return finish(Tunneld.ExitStatus.failure)
+      }
+    }
     guard !isEnding else { return }
-    announce(ready)
+    announce(ready, server)
   }
 
-  private func announce(_ forwards: [Forward]) {
+  private func announce(_ forwards: [Forward], _ server: UsbmuxdServer?) {
     switch options.announcement {
     case .tunneld:
       for forward in forwards {
         for endpoint in forward.endpoints {
           Console.print("ready: \(endpoint) -> device port \(forward.devicePort)")
         }
+      }
+      for endpoint in server?.endpoints ?? [] {
+        Console.print("ready: usbmuxd socket at \(endpoint.port == nil ? endpoint.host : "\(endpoint)")")
       }
     case .iproxy:
       // These are iproxy's own lines, which programs look for.

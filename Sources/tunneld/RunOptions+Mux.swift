@@ -25,6 +25,17 @@ extension RunOptions {
   }
 }
 
+extension ServerOptions {
+  /// The library's options; times are those of the forwards.
+  func mux(_ timeouts: RunOptions.Timeouts) -> USBMux.ServerOptions {
+    var options = USBMux.ServerOptions(
+      socketMode: mode, socketGroup: group, connectTimeout: timeouts.connect,
+      halfCloseTimeout: timeouts.halfClose)
+    if let lockdownDirectory { options.lockdownDirectory = lockdownDirectory }
+    return options
+  }
+}
+
 extension LogLevel {
   /// `-q` is -1, nothing 0, each `-v` one more.
   init(verbosity: Int) {

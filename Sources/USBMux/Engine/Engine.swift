@@ -122,6 +122,18 @@ package actor Engine {
 
   func remove(_ forward: UInt64) { hub.removeForward(forward) }
 
+  // MARK: Servers
+
+  func serve(_ local: ListenAddress, _ options: ServerOptions) throws(MuxError) -> UsbmuxdServer {
+    let state = try hub.addServer(local, options)
+    return UsbmuxdServer(
+      identifier: state.identifier,
+      endpoints: state.addresses.map { Forward.Endpoint(host: $0.host, port: $0.isUnix ? nil : $0.port) },
+      engine: self)
+  }
+
+  func removeServer(_ server: UInt64) { hub.removeServer(server) }
+
   // MARK: Ending
 
   func stopNow() {

@@ -9,6 +9,7 @@ final class Hub: TransportObserver {
   let resources: RelayResources
   private var forwards: [UInt64: ForwardState] = [:]
   private var connections: [UInt64: ClientConnection] = [:]
+  private var servers: [UInt64: ServerState] = [:]
   private var lastIdentifier: UInt64 = 0
   private let maximumConnections: Int
   private var acceptPause: LoopTimer?
@@ -18,6 +19,7 @@ final class Hub: TransportObserver {
   private var readyWaiters: [() -> Void] = []
   private var bridges: [UInt64: StreamBridge] = [:]
   private var worker: BulkWorker?
+  private var movedRelays: [UInt64: StreamRelay] = [:]
   /// Brings a report of the worker to ``take(_:)`` on this thread.
   private let reportFromWorker: @Sendable (BulkWorker.Report) -> Void
 
@@ -47,7 +49,8 @@ final class Hub: TransportObserver {
 
   func start() { transport.start() }
 
-  private func nextIdentifier() -> UInt64 {
+  /// For a forward, a server or a connection; in the log it names the latter.
+  func nextIdentifier() -> UInt64 {
     lastIdentifier &+= 1
     return lastIdentifier
   }
@@ -71,13 +74,40 @@ final class Hub: TransportObserver {
     for connection in connections.values where connection.forward === forward { connection.stop() }
   }
 
+  // MARK: Servers
+
+  func addServer(_ local: ListenAddress, _ options: ServerOptions) throws(MuxError) -> ServerState {
+    guard !isStopped else { throw .closed }
+    let server = try ServerState(nextIdentifier(), local, options, hub: self)
+    servers[server.identifier] = server
+    log.write(.info, "listening: \(server.name)")
+    return server
+  }
+
+  /// Stops to listen, and ends the server's connections.
+  func removeServer(_ identifier: UInt64) {
+    guard let server = servers.removeValue(forKey: identifier) else { return }
+    server.close()
+    server.stop()
+  }
+
+  /// A client of a server has ended; it may have been the last one that kept others waiting.
+  func serverClientEnded(wasFull: Bool) { connectionsChanged(wasFull: wasFull) }
+
   // MARK: Connections
 
+  /// Connections of forwards and of servers, which cost the same.
+  private var openConnections: Int { servers.values.reduce(connections.count) { $0 + $1.clientCount } }
+
+  /// Whether a connection that ends makes room for one that waits.
+  var isFull: Bool { openConnections >= maximumConnections || acceptPause != nil }
+
   var mayAccept: Bool {
-    if connections.count < maximumConnections { return acceptPause == nil }
+    let open = openConnections
+    if open < maximumConnections { return acceptPause == nil }
     log.limited(
       .warning, topic: "limit",
-      "\(connections.count) connections are open, which is the limit: others wait until one ends")
+      "\(open) connections are open, which is the limit: others wait until one ends")
     return false
   }
 
@@ -100,12 +130,17 @@ final class Hub: TransportObserver {
   private func acceptAgain() {
     acceptPause = nil
     for forward in forwards.values { forward.acceptAgain() }
+    for server in servers.values { server.acceptAgain() }
   }
 
   func connectionEnded(_ connection: ClientConnection) {
-    let wasFull = connections.count >= maximumConnections || acceptPause != nil
+    let wasFull = isFull
     connections[connection.identifier] = nil
-    if connections.isEmpty, let drain {
+    connectionsChanged(wasFull: wasFull)
+  }
+
+  private func connectionsChanged(wasFull: Bool) {
+    if openConnections == 0, let drain {
       self.drain = nil
       drain.done()
       return
@@ -120,10 +155,13 @@ final class Hub: TransportObserver {
     return worker
   }
 
+  /// The relay runs on the worker's thread from now on; reports about it go to `stream`.
+  func moved(_ stream: StreamRelay, _ identifier: UInt64) { movedRelays[identifier] = stream }
+
   func take(_ report: BulkWorker.Report) {
     switch report {
-    case .needsVerdict(let identifier): connections[identifier]?.workerNeedsVerdict()
-    case .ended(let identifier, let summary): connections[identifier]?.ended(summary)
+    case .needsVerdict(let identifier): movedRelays[identifier]?.workerNeedsVerdict()
+    case .ended(let identifier, let summary): movedRelays.removeValue(forKey: identifier)?.finish(summary)
     }
   }
 
@@ -168,10 +206,10 @@ final class Hub: TransportObserver {
   // MARK: Streams of the library
 
   /// Joins a session to a socket pair; returns the caller's end, and the bridge's number.
-  func bridge(_ link: LinkDriver, _ session: SessionID) throws(MuxError) -> (CInt, UInt64) {
+  func bridge(_ opened: OpenedSession) throws(MuxError) -> (CInt, UInt64) {
     let identifier = nextIdentifier()
     let (ours, theirs) = try SocketPair().split()
-    let bridge = StreamBridge(identifier, Descriptor(owning: ours), link, session, resources)
+    let bridge = StreamBridge(identifier, Descriptor(owning: ours), opened, resources)
     bridge.done = { [unowned self] in bridges[identifier] = nil }
     bridges[identifier] = bridge
     return (theirs, identifier)
@@ -189,13 +227,16 @@ final class Hub: TransportObserver {
   func stop(drain nanoseconds: Int64, _ done: @escaping () -> Void) {
     isStopped = true
     for forward in forwards.values { forward.close() }
+    for server in servers.values { server.close() }
     let finish = { [unowned self] in
       for connection in connections.values { connection.stop() }
+      for server in servers.values { server.stop() }
       forwards = [:]
+      servers = [:]
       transport.stop()
       done()
     }
-    guard !connections.isEmpty, nanoseconds > 0 else { return finish() }
+    guard openConnections > 0, nanoseconds > 0 else { return finish() }
     let timer = LoopTimer(on: loop) { [unowned self] in
       drain = nil
       finish()

@@ -85,13 +85,13 @@ final class PendingOpen: OpenHandler {
           OpenedSocket(
             number: socket.release(), device: device, port: port, end: epoch.map(StreamEnd.daemon) ?? .plain))
       )
-    case .session(let link, let session):
-      guard let device else { return link.close(session) }
+    case .session(let opened):
+      guard let device else { return opened.discard() }
       do throws(MuxError) {
-        let (number, bridge) = try hub.bridge(link, session)
+        let (number, bridge) = try hub.bridge(opened)
         finish(.success(OpenedSocket(number: number, device: device, port: port, end: .bridge(bridge))))
       } catch {
-        link.close(session)
+        opened.discard()
         fail(error)
       }
     }

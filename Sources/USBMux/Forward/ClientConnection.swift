@@ -3,7 +3,7 @@ internal import EventLoop
 /// One connection of a local client: it waits for its device, opens a stream to it, and is relayed.
 ///
 /// The client is shown a reset for everything that keeps it from the device, never a clean end.
-final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
+final class ClientConnection: OpenHandler, ReadinessHandler {
   /// A device that the daemon did not know is chosen once more.
   private static let reopens = 1
 
@@ -29,9 +29,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
     /// For the transport to look at its devices again.
     case refreshing
     case opening(any OpenAttempt)
-    case relaying(any Relay)
-    /// On the worker's thread.
-    case relayingElsewhere(BulkWorker)
+    case relaying(StreamRelay)
     case over
   }
 
@@ -52,7 +50,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   func proceed() {
     switch state {
     case .new, .waiting, .refreshing: break
-    case .opening, .relaying, .relayingElsewhere, .over: return
+    case .opening, .relaying, .over: return
     }
     do throws(MuxError) {
       let device = try forward.options.device.choose(from: hub.transport.devices)
@@ -114,32 +112,18 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   // MARK: Opening
 
   func opened(_ channel: consuming DeviceChannel) {
-    guard case .opening = state, let client = client.take() else { return }
+    guard case .opening = state, let device, let client = client.take() else { return }
     var times = RelayTimes()
     times.halfClose = forward.options.halfCloseTimeout.nanosecondsOfLoop
+    let relay = StreamRelay(
+      identifier, client: client, clientIsUnix: isUnix, clientWatcher: watcher.take(), to: device,
+      over: channel, times: times, hub: hub
+    ) { [unowned self] in relayEnded($0) }
+    state = .relaying(relay)
     hub.log.write(
-      .info, connection: identifier,
-      "open: \(forward.name) -> \(device?.udid.description ?? "?"):\(forward.devicePort)")
-    switch consume channel {
-    case .socket(let socket, let watcher, let epoch):
-      self.epoch = epoch
-      let relay = SocketRelay(
-        identifier: identifier, client: client, clientIsUnix: isUnix, device: socket,
-        needsVerdict: epoch != nil, times: times, resources: hub.resources, owner: self)
-      state = .relaying(relay)
-      relay.attach(
-        to: hub.resources, owner: self, clientWatcher: self.watcher.take(), deviceWatcher: watcher)
-    case .session(let link, let session):
-      let relay = SessionRelay(
-        identifier: identifier, client: client, clientIsUnix: isUnix, link: link, session: session,
-        times: times, resources: hub.resources, owner: self)
-      state = .relaying(relay)
-      link.hand(session, to: relay)
-      relay.start(self.watcher.take())
-    }
+      .info, connection: identifier, "open: \(forward.name) -> \(device.udid):\(forward.devicePort)")
+    relay.start()
   }
-
-  private var epoch: UInt64?
 
   func openFailed(_ error: OpenError) {
     guard case .opening = state else { return }
@@ -167,29 +151,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
 
   // MARK: Relaying
 
-  func relayNeedsVerdict(_ relay: SocketRelay) {
-    guard let device, let epoch else { return relay.deviceEndVerified(.clean) }
-    hub.transport.verdict(on: device.id, epoch: epoch) { [weak relay] end in relay?.deviceEndVerified(end) }
-  }
-
-  func relayIsBulk(_ relay: SocketRelay) {
-    guard let worker = hub.bulkWorker() else { return relay.goOn() }
-    relay.detach()
-    state = .relayingElsewhere(worker)
-    worker.adopt(BulkWorker.Transit(relay: relay))
-  }
-
-  func relayEnded(_ relay: any Relay, _ summary: RelaySummary) { ended(summary) }
-
-  /// What the worker tells of the relay.
-  func workerNeedsVerdict() {
-    guard case .relayingElsewhere(let worker) = state else { return }
-    let identifier = identifier
-    guard let device, let epoch else { return worker.verified(identifier, .clean) }
-    hub.transport.verdict(on: device.id, epoch: epoch) { worker.verified(identifier, $0) }
-  }
-
-  func ended(_ summary: RelaySummary) {
+  private func relayEnded(_ summary: RelaySummary) {
     if summary.reason == .deviceLost {
       hub.log.limited(
         .warning, topic: "\(forward.identifier) lost", connection: identifier,
@@ -205,7 +167,6 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   func deviceLost() {
     switch state {
     case .relaying(let relay): relay.deviceLost()
-    case .relayingElsewhere(let worker): worker.deviceLost(identifier)
     case .opening(let attempt):
       // The same phone may be back in time.
       attempt.cancel()
@@ -219,7 +180,6 @@ final class ClientConnection: OpenHandler, ReadinessHandler, RelayOwner {
   func stop() {
     switch state {
     case .relaying(let relay): relay.stop()
-    case .relayingElsewhere(let worker): worker.stop(identifier)
     case .opening(let attempt):
       attempt.cancel()
       end(resets: true)

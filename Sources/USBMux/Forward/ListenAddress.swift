@@ -30,10 +30,10 @@ struct BoundSockets: ~Copyable {
   /// As deep a queue as the kernel grants: a burst must not be refused while the loop is busy.
   private static let backlog: CInt = 4096
 
-  /// Binds all sockets of `address`, or none.
+  /// Binds all sockets of `address`, or none. `access` says who may connect, where it is a Unix socket.
   ///
   /// - Throws: ``MuxError/cannotListen(address:_:reason:)``.
-  init(_ address: ListenAddress) throws(MuxError) {
+  init(_ address: ListenAddress, access: UnixSocketAccess = .owner) throws(MuxError) {
     switch address {
     case .localhost(let port):
       self = try Self.bindLocalhost(port)
@@ -50,7 +50,7 @@ struct BoundSockets: ~Copyable {
           reason: "the path is empty or longer than \(DaemonAddress.maximumPathLength) bytes")
       }
       UnixSocketFile.removeStale(path)
-      self.init(first: try Self.bind(socket), second: nil)
+      self.init(first: try Self.bind(socket, access), second: nil)
     }
   }
 
@@ -95,11 +95,15 @@ struct BoundSockets: ~Copyable {
     }
   }
 
-  private static func bind(_ address: SocketAddress) throws(MuxError) -> Descriptor {
+  private static func bind(
+    _ address: SocketAddress, _ access: UnixSocketAccess = .owner
+  ) throws(MuxError) -> Descriptor {
     do throws(SystemError) {
       let socket = try address.makeSocket()
       ListeningSocket.prepare(socket.number, for: address)
       try address.bind(socket.number)
+      // Nobody can connect before it listens, so nobody slips in under the wrong mode.
+      if address.isUnix { try access.apply(to: address.host) }
       try ListeningSocket.listen(socket.number, backlog: backlog)
       return socket
     } catch {

@@ -27,6 +27,8 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
   /// The client's sending side has ended, or its socket is in error.
   private var clientIsDone = false
   private var clientIsBroken = false
+  /// Before the start nothing is sent to the client, whatever the device sends.
+  private var isStarted = false
   private var isFinished = false
   private var isScheduled = false
   private var clock: EndingClock?
@@ -57,7 +59,9 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
     } catch {
       return finish(.stopped, resets: true)
     }
-    link.wantsToSend(session)
+    isStarted = true
+    if !held.isEmpty { deliverHeld() }
+    if ending.device != nil { schedule() } else { link.wantsToSend(session) }
   }
 
   func deviceLost() {
@@ -118,7 +122,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
     received &+= UInt64(delivered)
     if !held.isEmpty { waitForRoom() }
     if delivered > 0 && ending.deviceTakes { link.consumed(session, delivered) }
-    if held.isEmpty && ending.device != nil { schedule() }
+    if ending.device != nil { schedule() }
   }
 
   private func waitForRoom() {
@@ -169,7 +173,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
   func sessionReceived(_ bytes: UnsafeRawBufferPointer) -> Int {
     guard let start = bytes.baseAddress, ending.clientReads, !clientIsBroken else { return bytes.count }
     var taken = 0
-    if clientHasRoom && held.isEmpty {
+    if isStarted && clientHasRoom && held.isEmpty {
       switch unsafe Socket.send(clientSocket, from: start, count: bytes.count) {
       case .bytes(let count): taken = count
       case .wouldBlock, .end: break
@@ -212,7 +216,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
   // MARK: Ends
 
   private func decide() {
-    guard !isFinished else { return }
+    guard isStarted, !isFinished else { return }
     if !ending.deviceTakes { discardFromClient() }
     // What was read from the client has been framed, in order, before anything that is decided here.
     switch ending.next(uploadIsEmpty: clientIsDone, downloadIsEmpty: held.isEmpty) {

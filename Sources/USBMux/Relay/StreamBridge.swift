@@ -9,14 +9,13 @@ final class StreamBridge: RelayOwner {
   private var callerIsGone = false
 
   init(
-    _ identifier: UInt64, _ socket: consuming Descriptor, _ link: LinkDriver, _ session: SessionID,
-    _ resources: RelayResources
+    _ identifier: UInt64, _ socket: consuming Descriptor, _ opened: OpenedSession, _ resources: RelayResources
   ) {
     let relay = SessionRelay(
-      identifier: identifier, client: socket, clientIsUnix: true, link: link, session: session,
-      times: RelayTimes(), resources: resources, owner: self)
+      identifier: identifier, client: socket, clientIsUnix: true, link: opened.link,
+      session: opened.session, times: RelayTimes(), resources: resources, owner: self)
     self.relay = relay
-    link.hand(session, to: relay)
+    opened.hand(over: relay)
     relay.start()
   }
 

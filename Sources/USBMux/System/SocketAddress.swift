@@ -35,6 +35,12 @@ struct SocketAddress: CustomStringConvertible, Sendable {
   var isUnix: Bool { CInt(storage.ss_family) == AF_UNIX }
   var isIPv6: Bool { CInt(storage.ss_family) == AF_INET6 }
 
+  /// Whether only this machine can reach it: 127.0.0.0/8 or ::1.
+  var isLoopback: Bool {
+    let host = host
+    return (CInt(storage.ss_family) == AF_INET && host.hasPrefix("127.")) || (isIPv6 && host == "::1")
+  }
+
   /// The port in host order; 0 for a Unix socket.
   var port: UInt16 {
     get { unsafe withUnsafePointer(to: storage) { unsafe cs_address_port($0) } }

@@ -36,8 +36,16 @@ protocol TransportObserver: AnyObject {
 enum DeviceChannel: ~Copyable {
   /// A connected socket, perhaps with its watcher. With an `epoch` its end does not tell why it ended: ask for a verdict.
   case socket(Descriptor, Watcher?, epoch: UInt64?)
-  /// An open session of a link in this process; whoever takes it becomes its user at once.
-  case session(LinkDriver, SessionID)
+  /// An open session of a link in this process. What the device sends is kept until someone takes it over.
+  case session(OpenedSession)
+
+  /// Closes it, unused.
+  consuming func discard() {
+    switch consume self {
+    case .socket(_, let watcher, _): watcher?.cancel()
+    case .session(let session): session.discard()
+    }
+  }
 }
 
 /// Who is told how an attempt to open a stream went.

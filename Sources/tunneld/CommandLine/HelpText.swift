@@ -3,6 +3,7 @@ enum HelpText {
   static let tunneld = """
     Usage: tunneld [OPTIONS] LOCAL:DEVICE [LOCAL:DEVICE ...]
            tunneld [OPTIONS] --local [ADDRESS:]PORT --device-port PORT [...]
+           tunneld [OPTIONS] --usbmuxd-socket PATH
            tunneld devices [--json] [--watch] [OPTIONS]
 
     Forwards local ports to ports on an iPhone or iPad, over USB.
@@ -29,6 +30,18 @@ enum HelpText {
           --simulate PORT=SERVICE  what answers on a simulated phone: echo, discard, chargen,
                                    http, or 127.0.0.1:PORT on this machine; repeatable
           --simulated-devices N    how many simulated phones there are (default 1)
+
+    Other programs, served as usbmuxd would:
+          --usbmuxd-socket PATH|HOST:PORT
+                                   listen here, on a Unix socket or a loopback address; they find
+                                   it by $USBMUXD_SOCKET_ADDRESS, or at /var/run/usbmuxd
+          --usbmuxd-socket-mode MODE
+                                   who may connect, in octal (default 660; usbmuxd has 666)
+          --usbmuxd-socket-group GROUP
+                                   the socket's group (default: that of this process)
+          --lockdown-dir DIRECTORY
+                                   where pair records are kept (default: /var/lib/lockdown; on
+                                   macOS /var/db/lockdown)
 
     Limits, times in seconds:
           --wait SECONDS           how long a connection waits for a phone (default 5)

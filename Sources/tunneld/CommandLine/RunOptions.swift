@@ -2,7 +2,7 @@ internal import MuxProtocol
 
 /// What a run of the daemon was asked to do, every value checked.
 struct RunOptions: Equatable, Sendable {
-  /// At least one, in the order of the command line, no two with the same local end.
+  /// In the order of the command line, no two with the same local end. At least one, unless a socket is served.
   var forwards: [ForwardOptions]
   var device: DeviceChoice = .onlyOne
   var connections: ConnectionChoice = .usbOnly
@@ -14,6 +14,8 @@ struct RunOptions: Equatable, Sendable {
   var verbosity = 0
   /// Which program's lines are written to stdout when the listeners are bound.
   var announcement: Announcement = .tunneld
+  /// The socket on which other programs are served; nil for none.
+  var server: ServerOptions?
 
   /// Times that a user may set.
   struct Timeouts: Equatable, Sendable {

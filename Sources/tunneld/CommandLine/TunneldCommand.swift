@@ -18,6 +18,7 @@ struct TunneldCommand {
   private var transportName: TransportName?
   private var usbmuxd: DaemonAddress?
   private var simulation = SimulationOptions()
+  private var server = ServerArguments()
   private var timeouts = RunOptions.Timeouts()
   private var maximumConnections: Int?
   private var verbosity = 0
@@ -73,6 +74,10 @@ struct TunneldCommand {
         throw UsageError("--simulate names port \(port) twice", fix: "leave one out")
       }
     case .simulatedDevices: simulation.devices = try Int(parsingCount: value, in: 0...256, option: name)
+    case .usbmuxdSocket: server.local = try LocalEndpoint(serving: value, option: name)
+    case .usbmuxdSocketMode: try server.setMode(value, option: name)
+    case .usbmuxdSocketGroup: try server.setGroup(value, option: name)
+    case .lockdownDirectory: try server.setLockdownDirectory(value, option: name)
     case .verbose: verbosity += 1
     case .quiet: verbosity = -1
     // Seen in `used`, or handled by the caller.
@@ -143,21 +148,23 @@ struct TunneldCommand {
         )
       )
     case .run:
+      let server = try server.options()
       return .run(
         RunOptions(
-          forwards: try forwards(),
+          forwards: try forwards(besides: server),
           device: try device(),
           connections: try connections() ?? .usbOnly,
-          transport: transport,
+          transport: try server?.transport(transport) ?? transport,
           timeouts: timeouts,
           maximumConnections: maximumConnections,
-          verbosity: verbosity
+          verbosity: verbosity,
+          server: server
         )
       )
     }
   }
 
-  private func forwards() throws(UsageError) -> [ForwardOptions] {
+  private func forwards(besides server: ServerOptions?) throws(UsageError) -> [ForwardOptions] {
     guard locals.count == devicePorts.count else {
       let missing = locals.count < devicePorts.count ? TunneldOption.local : .devicePort
       throw UsageError(
@@ -172,7 +179,11 @@ struct TunneldCommand {
     for pair in pairs {
       try list.add(local: pair.local, devicePort: pair.devicePort, address: bindAddress)
     }
-    guard !list.all.isEmpty else {
+    if let local = server?.local, list.all.contains(where: { $0.local.clashes(with: local) }) {
+      throw UsageError(
+        "\(local.spelling.quoted) is a forward's local end already", fix: "serve another socket")
+    }
+    guard !list.all.isEmpty || server != nil else {
       throw UsageError(
         "nothing to forward",
         fix: "write tunneld --local 8765 --device-port 8765, or see tunneld --help"

@@ -17,6 +17,10 @@ enum TunneldOption: CommandOption {
   case maximumConnections
   case simulate
   case simulatedDevices
+  case usbmuxdSocket
+  case usbmuxdSocketMode
+  case usbmuxdSocketGroup
+  case lockdownDirectory
   case json
   case watch
   case verbose
@@ -43,6 +47,10 @@ enum TunneldOption: CommandOption {
     case .maximumConnections: ["max-connections"]
     case .simulate: ["simulate"]
     case .simulatedDevices: ["simulated-devices"]
+    case .usbmuxdSocket: ["usbmuxd-socket"]
+    case .usbmuxdSocketMode: ["usbmuxd-socket-mode"]
+    case .usbmuxdSocketGroup: ["usbmuxd-socket-group"]
+    case .lockdownDirectory: ["lockdown-dir"]
     case .json: ["json"]
     case .watch: ["watch"]
     case .verbose: ["verbose"]
@@ -59,8 +67,8 @@ enum TunneldOption: CommandOption {
     case .quiet: "q"
     case .help: "h"
     case .local, .devicePort, .bind, .any, .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .wait,
-      .halfCloseTimeout, .connectTimeout, .drain, .maximumConnections, .simulate, .simulatedDevices, .json,
-      .watch, .version:
+      .halfCloseTimeout, .connectTimeout, .drain, .maximumConnections, .simulate, .simulatedDevices,
+      .usbmuxdSocket, .usbmuxdSocketMode, .usbmuxdSocketGroup, .lockdownDirectory, .json, .watch, .version:
       nil
     }
   }
@@ -76,6 +84,10 @@ enum TunneldOption: CommandOption {
     case .wait, .halfCloseTimeout, .connectTimeout, .drain: "SECONDS"
     case .maximumConnections, .simulatedDevices: "NUMBER"
     case .simulate: "PORT=SERVICE"
+    case .usbmuxdSocket: "PATH|HOST:PORT"
+    case .usbmuxdSocketMode: "MODE"
+    case .usbmuxdSocketGroup: "GROUP"
+    case .lockdownDirectory: "DIRECTORY"
     case .any, .usbOnly, .network, .networkOnly, .json, .watch, .verbose, .quiet, .help, .version: nil
     }
   }
@@ -86,8 +98,8 @@ enum TunneldOption: CommandOption {
     switch self {
     case .local, .devicePort, .simulate: true
     case .bind, .udid, .any, .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .wait, .halfCloseTimeout,
-      .connectTimeout, .drain, .maximumConnections, .simulatedDevices, .json, .watch, .verbose, .quiet, .help,
-      .version:
+      .connectTimeout, .drain, .maximumConnections, .simulatedDevices, .usbmuxdSocket, .usbmuxdSocketMode,
+      .usbmuxdSocketGroup, .lockdownDirectory, .json, .watch, .verbose, .quiet, .help, .version:
       false
     }
   }
@@ -96,7 +108,8 @@ enum TunneldOption: CommandOption {
   var commands: Set<TunneldCommand.Name> {
     switch self {
     case .local, .devicePort, .bind, .udid, .any, .wait, .halfCloseTimeout, .connectTimeout, .drain,
-      .maximumConnections, .simulate:
+      .maximumConnections, .simulate, .usbmuxdSocket, .usbmuxdSocketMode, .usbmuxdSocketGroup,
+      .lockdownDirectory:
       [.run]
     case .json, .watch: [.devices]
     case .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .simulatedDevices, .verbose, .quiet, .help,

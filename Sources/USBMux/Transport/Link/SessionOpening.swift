@@ -35,7 +35,9 @@ final class SessionOpening: OpenAttempt, SessionUser {
     self.session = nil
     timer = nil
     guard let handler else { return link.close(session) }
-    handler.opened(.session(link, session))
+    let opened = OpenedSession(link, session)
+    link.hand(session, to: opened)
+    handler.opened(.session(opened))
   }
 
   func sessionRefused(_ reason: String) { fail(.refused(port), closes: false) }
@@ -60,5 +62,47 @@ final class SessionOpening: OpenAttempt, SessionUser {
     timer = nil
     if closes { link.close(session) }
     handler?.openFailed(.failed(error))
+  }
+}
+
+/// An open session that nobody has taken over yet: what the device sends is kept, and acknowledged later.
+final class OpenedSession: SessionUser {
+  let link: LinkDriver
+  let session: SessionID
+  private var held = HeldBytes()
+  private var isOver = false
+  private var end: SessionEnd?
+
+  init(_ link: LinkDriver, _ session: SessionID) {
+    self.link = link
+    self.session = session
+  }
+
+  /// Makes `relay` the session's user, with what was kept for it.
+  func hand(over relay: SessionRelay) {
+    link.hand(session, to: relay)
+    unsafe held.take { bytes in
+      _ = unsafe relay.sessionReceived(bytes)
+      return bytes.count
+    }
+    if isOver { relay.sessionEnded(end) }
+  }
+
+  func discard() { if !isOver { link.close(session) } }
+
+  func sessionOpened() {}
+
+  func sessionRefused(_ reason: String) { sessionEnded(nil) }
+
+  func sessionReceived(_ bytes: UnsafeRawBufferPointer) -> Int {
+    unsafe held.append(bytes)
+    return 0
+  }
+
+  func sessionFill(_ buffer: UnsafeMutableRawPointer, atMost limit: Int) -> Int { 0 }
+
+  func sessionEnded(_ end: SessionEnd?) {
+    isOver = true
+    self.end = end
   }
 }

@@ -1,0 +1,138 @@
+internal import MuxProtocol
+
+/// The socket on which other programs are served as usbmuxd would.
+struct ServerOptions: Hashable, Sendable {
+  /// A Unix socket, or a TCP port on loopback addresses.
+  var local: LocalEndpoint
+  /// Permission bits of a Unix socket.
+  var mode: UInt16 = 0o660
+  /// The group of a Unix socket, by name or number; nil for this process's own.
+  var group: String?
+  /// Where pair records are kept; nil for the system's usual directory.
+  var lockdownDirectory: String?
+}
+
+extension ServerOptions {
+  /// The transport when this socket is served: tunneld cannot be its own usbmuxd.
+  func transport(_ chosen: TransportChoice) throws(UsageError) -> TransportChoice {
+    switch chosen {
+    case .auto(let address):
+      // It takes the place of the usbmuxd that would be asked, so the phone itself is what is left.
+      return local.isServed(at: address ?? .standard) ? .usb : chosen
+    case .usbmuxd(let address):
+      guard !local.isServed(at: address ?? .standard) else {
+        throw UsageError(
+          "\(local.spelling.quoted) is the usbmuxd that is to be asked", fix: "serve another socket")
+      }
+      return chosen
+    case .usb, .simulated: return chosen
+    }
+  }
+}
+
+/// What of the server a command line has named so far.
+struct ServerArguments {
+  var local: LocalEndpoint?
+  var mode: UInt16?
+  var group: String?
+  var lockdownDirectory: String?
+
+  mutating func setMode(_ text: String, option: String) throws(UsageError) {
+    let isOctal = (3...4).contains(text.utf8.count) && text.utf8.allSatisfy { (0x30...0x37).contains($0) }
+    guard isOctal, let mode = UInt16(text, radix: 8), mode <= 0o777 else {
+      throw UsageError(
+        "\(option) \(text.quoted) is no mode", fix: "write three octal digits, such as 660 or 666")
+    }
+    self.mode = mode
+  }
+
+  mutating func setGroup(_ text: String, option: String) throws(UsageError) {
+    guard !text.isEmpty, !text.contains(where: { $0 == ":" || $0.isWhitespace }) else {
+      throw UsageError("\(option) \(text.quoted) is no group", fix: "write a group's name or number")
+    }
+    group = text
+  }
+
+  mutating func setLockdownDirectory(_ text: String, option: String) throws(UsageError) {
+    guard !text.isEmpty, !text.utf8.contains(0) else {
+      throw UsageError("\(option) is empty", fix: "write the path of a directory")
+    }
+    lockdownDirectory = text
+  }
+
+  /// All of it together; nil when nothing is to be served.
+  func options() throws(UsageError) -> ServerOptions? {
+    guard let local else {
+      let stray =
+        mode != nil
+        ? TunneldOption.usbmuxdSocketMode
+        : group != nil
+          ? .usbmuxdSocketGroup : lockdownDirectory != nil ? .lockdownDirectory : nil
+      if let stray {
+        throw UsageError(
+          "\(stray.spelling) belongs to a socket that is served", fix: "add --usbmuxd-socket PATH")
+      }
+      return nil
+    }
+    if case .tcp = local, mode != nil || group != nil {
+      throw UsageError("a TCP port has neither mode nor group", fix: "leave them out, or serve a Unix socket")
+    }
+    var options = ServerOptions(local: local, group: group, lockdownDirectory: lockdownDirectory)
+    if let mode { options.mode = mode }
+    return options
+  }
+}
+
+extension LocalEndpoint {
+  /// Where a server listens: `UNIX:/path`, a path without a colon, or `host:port` on a loopback address. The
+  /// protocol has no authentication, so whoever reached another address would reach every phone.
+  init(serving text: String, option: String) throws(UsageError) {
+    let scheme = "unix:"
+    let hasScheme = text.lowercased().hasPrefix(scheme)
+    if hasScheme || !text.contains(":") {
+      let path = hasScheme ? text.dropFirst(scheme.count) : text[...]
+      guard UnixPath.isUsable(path) else {
+        throw UsageError(
+          "\(text.quoted) in \(option) has no usable path",
+          fix: "write a path of at most \(DaemonAddress.maximumPathLength) bytes"
+        )
+      }
+      self = .unix(path: String(path))
+      return
+    }
+    guard case .endpoint(let endpoint) = try LocalArgument(parsing: text, in: option),
+      case .tcp(let address, _) = endpoint, address.isLoopback
+    else {
+      throw UsageError(
+        "\(text.quoted) in \(option) is no loopback address",
+        fix: "write a path, 127.0.0.1:PORT, [::1]:PORT or localhost:PORT"
+      )
+    }
+    self = endpoint
+  }
+
+  /// Whether a program that is told to use `daemon` would end up here, as far as the text tells.
+  func isServed(at daemon: DaemonAddress) -> Bool {
+    switch (self, daemon) {
+    case (.unix(let path), .unix(let other)): return path.withoutVar == other.withoutVar
+    case (.tcp(_, let port), .tcp(let host, let other)):
+      guard port == other, let address = try? BindAddress(parsing: host, in: "") else { return false }
+      return address.isLoopback
+    case (.unix, .tcp), (.tcp, .unix): return false
+    }
+  }
+}
+
+extension BindAddress {
+  fileprivate var isLoopback: Bool {
+    switch self {
+    case .localhost: true
+    case .address(let address): address == "::1" || (address.hasPrefix("127.") && IPLiteral.isV4(address))
+    }
+  }
+}
+
+extension String {
+  /// `/var/run` is a link to `/run` on every Linux of today.
+  fileprivate var withoutVar: Substring { hasPrefix("/var/run/") ? dropFirst(4) : self[...] }
+}
