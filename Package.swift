@@ -57,7 +57,7 @@ let package = Package(
       name: "tunneld", dependencies: ["USBMux", "MuxProtocol", "EventLoop", "CSystem"], swiftSettings: strict),
 
     .testTarget(name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"]),
-    .testTarget(name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone"]),
+    .testTarget(name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone", "EventLoop", "CSystem"]),
     .testTarget(name: "TunneldTests", dependencies: ["tunneld"]),
     // Runs the real binary; knows nothing of the project's own code.
     .testTarget(name: "EndToEndTests", dependencies: ["tunneld"]),
