@@ -19,8 +19,9 @@ actor Daemon: Command {
 
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
-  init(_ options: RunOptions, program: String, on loop: EventLoop) throws(MuxError) {
+  init(_ options: RunOptions, program: String, on loop: EventLoop) throws {
     self.loop = loop
+    let options = try options.resolved()
     self.options = options
     self.program = program
     mux = try Mux(options.muxConfiguration(program: program), on: loop)
@@ -55,7 +56,7 @@ actor Daemon: Command {
     }
     if let served = options.server {
       do throws(MuxError) {
-        server = try await mux.serve(served.local.address, options: served.mux(options.timeouts))
+        server = try await mux.serve(served.location.address, options: served.mux(options.timeouts))
       } catch {
         Console.complain("\(program): \(error)")
         return finish(Tunneld.ExitStatus.failure)

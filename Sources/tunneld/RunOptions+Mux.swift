@@ -25,6 +25,31 @@ extension RunOptions {
   }
 }
 
+extension RunOptions {
+  /// With the transport that goes with a socket that systemd passes, whose place only the process itself can
+  /// tell: tunneld must not take its own socket for a usbmuxd there either.
+  func resolved() throws(UsageError) -> RunOptions {
+    guard var server, case .activated = server.location else { return self }
+    guard let address = ActivatedSocket.address else {
+      throw UsageError(
+        "systemd has passed no socket", fix: "start tunneld by its socket unit, or name a path")
+    }
+    server.location = .endpoint(address)
+    var options = self
+    options.transport = try server.transport(transport)
+    return options
+  }
+}
+
+extension ServerOptions.Location {
+  var address: ListenAddress {
+    switch self {
+    case .endpoint(let endpoint): endpoint.address
+    case .activated: .inherited(descriptor: ActivatedSocket.descriptor)
+    }
+  }
+}
+
 extension ServerOptions {
   /// The library's options; times are those of the forwards.
   func mux(_ timeouts: RunOptions.Timeouts) -> USBMux.ServerOptions {

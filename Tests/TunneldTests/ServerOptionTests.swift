@@ -9,7 +9,7 @@ struct ServerOptionTests {
   func paths() throws {
     for text in ["/run/mux", "UNIX:/run/mux", "unix:/run/mux"] {
       let options = try runOptions("--usbmuxd-socket \(text)")
-      #expect(options.server == ServerOptions(local: .unix(path: "/run/mux")))
+      #expect(options.server == ServerOptions(location: .endpoint(.unix(path: "/run/mux"))))
       #expect(options.forwards.isEmpty)
     }
     #expect(try runOptions("--usbmuxd-socket=mux 1:2").forwards == [.localhost(1, 2)])
@@ -20,7 +20,7 @@ struct ServerOptionTests {
   @Test("The longest path: at the limit, one above")
   func pathLimit() throws {
     let longest = "/" + String(repeating: "a", count: DaemonAddress.maximumPathLength - 1)
-    #expect(try runOptions("--usbmuxd-socket \(longest)").server?.local == .unix(path: longest))
+    #expect(try runOptions("--usbmuxd-socket \(longest)").server?.location == .endpoint(.unix(path: longest)))
     #expect(usageError("--usbmuxd-socket \(longest)a").contains("no usable path"))
     #expect(usageError(["--usbmuxd-socket", ""]).contains("no usable path"))
     #expect(usageError("--usbmuxd-socket UNIX:").contains("no usable path"))
@@ -29,10 +29,13 @@ struct ServerOptionTests {
   @Test("TCP on loopback addresses only")
   func tcp() throws {
     #expect(
-      try runOptions("--usbmuxd-socket 127.0.0.1:27015").server?.local
-        == .tcp(.address("127.0.0.1"), port: 27015))
-    #expect(try runOptions("--usbmuxd-socket [::1]:0").server?.local == .tcp(.address("::1"), port: 0))
-    #expect(try runOptions("--usbmuxd-socket localhost:1").server?.local == .tcp(.localhost, port: 1))
+      try runOptions("--usbmuxd-socket 127.0.0.1:27015").server?.location
+        == .endpoint(.tcp(.address("127.0.0.1"), port: 27015)))
+    #expect(
+      try runOptions("--usbmuxd-socket [::1]:0").server?.location == .endpoint(.tcp(.address("::1"), port: 0))
+    )
+    #expect(
+      try runOptions("--usbmuxd-socket localhost:1").server?.location == .endpoint(.tcp(.localhost, port: 1)))
     for text in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[::ffff:7f00:1]:1"] {
       #expect(usageError("--usbmuxd-socket \(text)").contains("is no loopback address"))
     }
@@ -47,7 +50,8 @@ struct ServerOptionTests {
       "--usbmuxd-socket /m --usbmuxd-socket-mode \(text) --usbmuxd-socket-group plugdev --lockdown-dir /l")
     #expect(
       options.server
-        == ServerOptions(local: .unix(path: "/m"), mode: mode, group: "plugdev", lockdownDirectory: "/l"))
+        == ServerOptions(
+          location: .endpoint(.unix(path: "/m")), mode: mode, group: "plugdev", lockdownDirectory: "/l"))
   }
 
   @Test("What is no mode", arguments: ["", "66", "1777", "668", "rw-", "0o660", "-660", "06660", "+666"])
@@ -86,6 +90,14 @@ struct ServerOptionTests {
     #expect(
       try runOptions("--usbmuxd-socket /m --transport simulated").transport == .simulated(SimulationOptions())
     )
+  }
+
+  @Test("systemd's socket, whose mode is systemd's")
+  func activated() throws {
+    #expect(try runOptions("--usbmuxd-socket systemd").server?.location == .activated)
+    #expect(usageError("--usbmuxd-socket systemd --usbmuxd-socket-mode 660").contains("set SocketMode"))
+    // None was passed to the process that runs these tests.
+    #expect(throws: UsageError.self) { try runOptions("--usbmuxd-socket systemd").resolved() }
   }
 
   @Test("iproxy knows none of it")

@@ -8,13 +8,17 @@ public enum ListenAddress: Hashable, Sendable, CustomStringConvertible {
   case address(String, port: UInt16)
   /// A Unix socket, made with mode 0600.
   case unix(path: String)
+  /// A stream socket that listens already, such as one that systemd passes to its service. It is taken over, and
+  /// its file, if it has one, stays when it is closed.
+  case inherited(descriptor: Int32)
 
-  /// `localhost:8765`, `192.0.2.1:8765`, `[::1]:8765` or `unix:/path`.
+  /// `localhost:8765`, `192.0.2.1:8765`, `[::1]:8765`, `unix:/path` or `descriptor 3`.
   public var description: String {
     switch self {
     case .localhost(let port): "localhost:\(port)"
     case .address(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     case .unix(let path): "unix:\(path)"
+    case .inherited(let descriptor): "descriptor \(descriptor)"
     }
   }
 }
@@ -51,6 +55,19 @@ struct BoundSockets: ~Copyable {
       }
       UnixSocketFile.removeStale(path)
       self.init(first: try Self.bind(socket, access), second: nil)
+    case .inherited(let descriptor): self.init(first: try Self.adopt(descriptor), second: nil)
+    }
+  }
+
+  /// Takes over a socket that listens already.
+  private static func adopt(_ descriptor: CInt) throws(MuxError) -> Descriptor {
+    do throws(SystemError) {
+      try ListeningSocket.adopt(descriptor)
+      return Descriptor(owning: descriptor)
+    } catch {
+      throw .cannotListen(
+        address: "descriptor \(descriptor)", .unusable,
+        reason: "it is no stream socket that listens (\(error.message))")
     }
   }
 

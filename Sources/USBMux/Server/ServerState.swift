@@ -25,6 +25,10 @@ final class ServerState: ListenerOwner {
     records = PairRecords(directory: options.lockdownDirectory, log: hub.log)
     var bound = try Self.bind(local, options)
     addresses = bound.addresses
+    guard addresses.allSatisfy({ $0.isUnix || $0.isLoopback }) else {
+      // The protocol knows no authentication.
+      throw .cannotListen(address: "\(local)", .unusable, reason: Self.loopbackOnly)
+    }
     name = "usbmuxd socket at " + (addresses.first?.description ?? local.description)
     if case .unix(let path) = local { socketFile = (path, UnixSocketFile.identity(path)) }
     do throws(SystemError) {
@@ -39,17 +43,19 @@ final class ServerState: ListenerOwner {
     subscription = hub.subscribe { [unowned self] in take($0) }
   }
 
+  private static let loopbackOnly =
+    "phones are served on loopback addresses only; forward the port from there"
+
   private static func bind(_ local: ListenAddress, _ options: ServerOptions) throws(MuxError) -> BoundSockets
   {
     func refuse(_ kind: MuxError.ListenFailure, _ reason: String) -> MuxError {
       .cannotListen(address: "\(local)", kind, reason: reason)
     }
     switch local {
-    case .localhost: return try BoundSockets(local)
+    case .localhost, .inherited: return try BoundSockets(local)
     case .address(let host, let port):
-      // The protocol knows no authentication.
       guard SocketAddress(host: host, port: port)?.isLoopback == true else {
-        throw refuse(.unusable, "phones are served on loopback addresses only; forward the port from there")
+        throw refuse(.unusable, loopbackOnly)
       }
       return try BoundSockets(local)
     case .unix:

@@ -37,6 +37,18 @@ enum ListeningSocket {
     _ = cs_set_int(socket, SOL_SOCKET, SO_SNDBUF, sendBuffer)
   }
 
+  /// Makes a socket of another process's making fit for the loop. Nothing is changed when it does not listen.
+  static func adopt(_ socket: CInt) throws(SystemError) {
+    var listens: CInt = 0
+    guard unsafe cs_get_int(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens) == 0 else {
+      throw SystemError.last("getsockopt")
+    }
+    guard listens != 0 else { throw SystemError(code: EINVAL, call: "getsockopt") }
+    let flags = fcntl(socket, F_GETFL)
+    guard flags >= 0, fcntl(socket, F_SETFL, flags | O_NONBLOCK) >= 0, fcntl(socket, F_SETFD, FD_CLOEXEC) >= 0
+    else { throw SystemError.last("fcntl") }
+  }
+
   static func listen(_ socket: CInt, backlog: CInt) throws(SystemError) {
     #if canImport(Darwin)
       let status = Darwin.listen(socket, backlog)

@@ -32,9 +32,10 @@ enum HelpText {
           --simulated-devices N    how many simulated phones there are (default 1)
 
     Other programs, served as usbmuxd would:
-          --usbmuxd-socket PATH|HOST:PORT
-                                   listen here, on a Unix socket or a loopback address; they find
-                                   it by $USBMUXD_SOCKET_ADDRESS, or at /var/run/usbmuxd
+          --usbmuxd-socket PATH|HOST:PORT|systemd
+                                   listen here, on a Unix socket or a loopback address, or on the
+                                   socket that systemd passes; programs find it by
+                                   $USBMUXD_SOCKET_ADDRESS, or at /var/run/usbmuxd
           --usbmuxd-socket-mode MODE
                                    who may connect, in octal (default 660; usbmuxd has 666)
           --usbmuxd-socket-group GROUP

@@ -2,8 +2,15 @@ internal import MuxProtocol
 
 /// The socket on which other programs are served as usbmuxd would.
 struct ServerOptions: Hashable, Sendable {
-  /// A Unix socket, or a TCP port on loopback addresses.
-  var local: LocalEndpoint
+  /// Where programs connect.
+  enum Location: Hashable, Sendable {
+    /// A Unix socket, or a TCP port on loopback addresses.
+    case endpoint(LocalEndpoint)
+    /// The socket that systemd passes to the service.
+    case activated
+  }
+
+  var location: Location
   /// Permission bits of a Unix socket.
   var mode: UInt16 = 0o660
   /// The group of a Unix socket, by name or number; nil for this process's own.
@@ -15,6 +22,8 @@ struct ServerOptions: Hashable, Sendable {
 extension ServerOptions {
   /// The transport when this socket is served: tunneld cannot be its own usbmuxd.
   func transport(_ chosen: TransportChoice) throws(UsageError) -> TransportChoice {
+    // Where an activated socket is, is known when it is there.
+    guard case .endpoint(let local) = location else { return chosen }
     switch chosen {
     case .auto(let address):
       // It takes the place of the usbmuxd that would be asked, so the phone itself is what is left.
@@ -32,7 +41,7 @@ extension ServerOptions {
 
 /// What of the server a command line has named so far.
 struct ServerArguments {
-  var local: LocalEndpoint?
+  var location: ServerOptions.Location?
   var mode: UInt16?
   var group: String?
   var lockdownDirectory: String?
@@ -62,7 +71,7 @@ struct ServerArguments {
 
   /// All of it together; nil when nothing is to be served.
   func options() throws(UsageError) -> ServerOptions? {
-    guard let local else {
+    guard let location else {
       let stray =
         mode != nil
         ? TunneldOption.usbmuxdSocketMode
@@ -74,12 +83,27 @@ struct ServerArguments {
       }
       return nil
     }
-    if case .tcp = local, mode != nil || group != nil {
-      throw UsageError("a TCP port has neither mode nor group", fix: "leave them out, or serve a Unix socket")
+    if mode != nil || group != nil {
+      switch location {
+      case .endpoint(.unix): break
+      case .endpoint(.tcp):
+        throw UsageError(
+          "a TCP port has neither mode nor group", fix: "leave them out, or serve a Unix socket")
+      case .activated:
+        throw UsageError(
+          "the mode and group of systemd's socket are systemd's", fix: "set SocketMode and SocketGroup there")
+      }
     }
-    var options = ServerOptions(local: local, group: group, lockdownDirectory: lockdownDirectory)
+    var options = ServerOptions(location: location, group: group, lockdownDirectory: lockdownDirectory)
     if let mode { options.mode = mode }
     return options
+  }
+}
+
+extension ServerOptions.Location {
+  /// As ``LocalEndpoint/init(serving:option:)``, and `systemd`.
+  init(parsing text: String, option: String) throws(UsageError) {
+    self = text == "systemd" ? .activated : .endpoint(try LocalEndpoint(serving: text, option: option))
   }
 }
 

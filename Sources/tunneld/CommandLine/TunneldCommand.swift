@@ -74,7 +74,7 @@ struct TunneldCommand {
         throw UsageError("--simulate names port \(port) twice", fix: "leave one out")
       }
     case .simulatedDevices: simulation.devices = try Int(parsingCount: value, in: 0...256, option: name)
-    case .usbmuxdSocket: server.local = try LocalEndpoint(serving: value, option: name)
+    case .usbmuxdSocket: server.location = try ServerOptions.Location(parsing: value, option: name)
     case .usbmuxdSocketMode: try server.setMode(value, option: name)
     case .usbmuxdSocketGroup: try server.setGroup(value, option: name)
     case .lockdownDirectory: try server.setLockdownDirectory(value, option: name)
@@ -179,7 +179,9 @@ struct TunneldCommand {
     for pair in pairs {
       try list.add(local: pair.local, devicePort: pair.devicePort, address: bindAddress)
     }
-    if let local = server?.local, list.all.contains(where: { $0.local.clashes(with: local) }) {
+    if case .endpoint(let local) = server?.location,
+      list.all.contains(where: { $0.local.clashes(with: local) })
+    {
       throw UsageError(
         "\(local.spelling.quoted) is a forward's local end already", fix: "serve another socket")
     }

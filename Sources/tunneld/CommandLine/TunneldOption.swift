@@ -84,7 +84,7 @@ enum TunneldOption: CommandOption {
     case .wait, .halfCloseTimeout, .connectTimeout, .drain: "SECONDS"
     case .maximumConnections, .simulatedDevices: "NUMBER"
     case .simulate: "PORT=SERVICE"
-    case .usbmuxdSocket: "PATH|HOST:PORT"
+    case .usbmuxdSocket: "PATH|HOST:PORT|systemd"
     case .usbmuxdSocketMode: "MODE"
     case .usbmuxdSocketGroup: "GROUP"
     case .lockdownDirectory: "DIRECTORY"

@@ -49,16 +49,7 @@ struct ServerSocketTests {
     #expect(try first.client().devices().count == 1)
     // The file of a process that was killed: nobody listens.
     let stale = first.directory + "/stale"
-    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(stale.utf8)) }
-    let bound = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
-    #expect(bound == 0)
+    let descriptor = foreignSocket(stale, listens: true)
     close(descriptor)
     let second = try ServerHarness(local: .unix(path: stale))
     #expect(try MuxClient(path: stale).devices().isEmpty)
@@ -91,6 +82,52 @@ struct ServerSocketTests {
         "\($0)".contains("loopback addresses only")
       }
     }
+  }
+
+  /// A Unix socket as another process would pass it: blocking, without close-on-exec.
+  private func foreignSocket(_ path: String, listens: Bool) -> CInt {
+    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+    let bound = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+      }
+    }
+    #expect(bound == 0)
+    if listens { #expect(listen(descriptor, 16) == 0) }
+    return descriptor
+  }
+
+  @Test("A socket that was passed is served, and its file stays")
+  func inherited() throws {
+    let path = FileManager.default.temporaryDirectory.path + "/mux-\(UUID().uuidString.prefix(8))"
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let descriptor = foreignSocket(path, listens: true)
+    // A program that came before the server did is not turned away.
+    let early = try MuxClient(path: path)
+    let harness = try ServerHarness(devices: [.usb(1)], local: .inherited(descriptor: descriptor))
+    #expect(try early.devices().count == 1)
+    #expect(try MuxClient(path: path).devices().count == 1)
+    harness.stop()
+    #expect(try early.receive() == nil)
+    #expect(try status(path).st_mode & S_IFMT == S_IFSOCK)
+  }
+
+  @Test("What does not listen is not served")
+  func notListening() throws {
+    let path = FileManager.default.temporaryDirectory.path + "/mux-\(UUID().uuidString.prefix(8))"
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let descriptor = foreignSocket(path, listens: false)
+    for number in [descriptor, 99_999] {
+      #expect {
+        try ServerHarness(local: .inherited(descriptor: number))
+      } throws: {
+        "\($0)".contains("no stream socket that listens")
+      }
+    }
+    #expect(close(descriptor) == 0, "it is still its owner's")
   }
 
   @Test("A program that leaves during Connect is noticed over TCP, too")
