@@ -49,7 +49,11 @@ let package = Package(
     // The library: devices, streams, forwards.
     .target(
       name: "USBMux",
-      dependencies: ["MuxProtocol", "SimulatedPhone", "EventLoop", "CSystem"],
+      dependencies: [
+        "MuxProtocol", "SimulatedPhone", "EventLoop", "CSystem",
+        // Elsewhere the system's own daemon owns the devices.
+        .target(name: "CLibUSB", condition: .when(platforms: [.linux])),
+      ],
       swiftSettings: strict
     ),
     // The daemon and command line.

@@ -87,9 +87,12 @@
         slots.append(Slot())
       }
       let token = UInt64(slots[place].generation) << 32 | UInt64(place)
-      guard
-        cs_epoll_add(set.number, watcher.descriptor, UInt32(CS_EPOLL_IN | CS_EPOLL_RDHUP), 1, token) == 0
-      else {
+      var events: UInt32 = 0
+      if !watcher.level.isDisjoint(with: .read) { events |= UInt32(CS_EPOLL_IN) }
+      if !watcher.level.isDisjoint(with: .write) { events |= UInt32(CS_EPOLL_OUT) }
+      let isEdge = watcher.level.isEmpty
+      if isEdge { events = UInt32(CS_EPOLL_IN | CS_EPOLL_RDHUP) }
+      guard cs_epoll_add(set.number, watcher.descriptor, events, isEdge ? 1 : 0, token) == 0 else {
         let error = SystemError.last("epoll_ctl")
         slots[place].nextFree = firstFree
         firstFree = place

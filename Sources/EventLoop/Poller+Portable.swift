@@ -40,7 +40,7 @@
       unsafe watcher.portable.handle = handle
       registrations += 1
       watcher.registration = registrations
-      wait(for: .read, watcher)
+      wait(for: watcher.level.isEmpty ? .read : watcher.level, watcher)
     }
 
     func wait(for interest: Readiness, _ watcher: Watcher) {
@@ -82,7 +82,7 @@
     var rest = watcher.portable.interest
     if readiness.contains(.read) { rest &= ~(CInt(UV_READABLE.rawValue) | CInt(UV_DISCONNECT.rawValue)) }
     if readiness.contains(.write) { rest &= ~CInt(UV_WRITABLE.rawValue) }
-    watcher.loop.poller.set(rest, watcher)
+    if watcher.level.isEmpty { watcher.loop.poller.set(rest, watcher) }
     if readiness.contains(.hangUp) { watcher.hasHungUp = true }
     watcher.handler.ready(readiness, watcher)
   }

@@ -28,7 +28,7 @@ package protocol ReadinessHandler: AnyObject {
 /// Not Sendable: it belongs to the loop's thread. The handler owns its watchers and outlives them.
 package final class Watcher {
   let loop: EventLoop
-  let descriptor: CInt
+  package let descriptor: CInt
   /// Who is told; a descriptor that is handed on takes its watcher along.
   package unowned var handler: any ReadinessHandler
   /// Distinguishes this registration from an earlier one in the same place; 0 when cancelled.
@@ -36,6 +36,8 @@ package final class Watcher {
   var waitsForWrite = false
   /// Whether a hang-up was told. It is told once, so whoever takes a watcher over must ask.
   package internal(set) var hasHungUp = false
+  /// Told again and again while it lasts, and for what; empty: as the class comment says.
+  let level: Readiness
   #if !os(Linux) || PORTABLE_POLLER
     var portable = PortableWatch()
   #endif
@@ -47,6 +49,22 @@ package final class Watcher {
     self.loop = loop
     self.descriptor = descriptor
     self.handler = handler
+    level = []
+    try loop.poller.add(self)
+  }
+
+  /// Starts to watch a descriptor of a library that asks itself what there is to do, and may not do all of it at
+  /// once: `interest`, and what is broken, is told in every turn in which it is so. ``wait(for:)`` does nothing.
+  ///
+  /// - Throws: ``SystemError`` when the descriptor cannot be watched.
+  package init(
+    levelTriggered descriptor: CInt, for interest: Readiness, on loop: EventLoop,
+    handler: any ReadinessHandler
+  ) throws(SystemError) {
+    self.loop = loop
+    self.descriptor = descriptor
+    self.handler = handler
+    level = interest
     try loop.poller.add(self)
   }
 
@@ -55,7 +73,7 @@ package final class Watcher {
   /// The owner has found the descriptor not ready; tell it when that changes.
   @inline(__always)
   package func wait(for interest: Readiness) {
-    guard registration != 0 else { return }
+    guard registration != 0, level.isEmpty else { return }
     loop.poller.wait(for: interest, self)
   }
 

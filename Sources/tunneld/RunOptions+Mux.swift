@@ -98,8 +98,9 @@ extension TransportChoice {
   /// The library's transport for this choice.
   var mux: USBMux.TransportChoice {
     switch self {
-    case .auto(let address), .usbmuxd(let address): .usbmuxd(address ?? .standard)
-    case .usb: .automatic
+    case .auto(let address): .usbmuxdOrUSB(address ?? .standard, USBOptions())
+    case .usbmuxd(let address): .usbmuxd(address ?? .standard)
+    case .usb: .usb(USBOptions())
     case .simulated(let options): .simulated(options.configuration)
     }
   }
