@@ -67,3 +67,13 @@ let package = Package(
     .testTarget(name: "EndToEndTests", dependencies: ["tunneld"]),
   ]
 )
+
+#if os(Linux)
+  // Runs the real binary in front of emulated USB devices, through umockdev, which it loads when it runs.
+  package.targets += [
+    .target(name: "CUMockdev", path: "Tests/USBEmulation/CUMockdev"),
+    .executableTarget(
+      name: "usb-emulator", dependencies: ["CUMockdev", "SimulatedPhone", "MuxProtocol"],
+      path: "Tests/USBEmulation/usb-emulator"),
+  ]
+#endif
