@@ -52,6 +52,8 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
     case .new, .waiting, .refreshing: break
     case .opening, .relaying, .over: return
     }
+    // Before all devices are known, the one that is may not be the only one.
+    guard hub.transport.isReady else { return wait(.noSuchDevice(wanted: nil)) }
     do throws(MuxError) {
       let device = try forward.options.device.choose(from: hub.transport.devices)
       self.device = device

@@ -1,26 +1,29 @@
 internal import EventLoop
 
 /// A stream to a device on the network: TCP to its address, since daemons do not carry these.
-final class NetworkConnect: OpenAttempt {
+final class NetworkConnect: OpenAttempt, Resumable {
+  private let port: DevicePort
+  private let timeout: Int64
   private var connector: SocketConnector?
   private weak var handler: (any OpenHandler)?
+  private var socket: Descriptor?
+  private var failure: SocketConnector.Failure?
 
+  /// Starts to connect; what comes of it is told later, also where the system answered at once.
   init(
     _ address: NetworkAddress?, port: DevicePort, on loop: EventLoop, timeout: Int64,
     _ handler: any OpenHandler
   ) {
+    self.port = port
+    self.timeout = timeout
     self.handler = handler
     let target = address.flatMap { SocketAddress(host: $0.description, port: port.number) }
     connector = SocketConnector(to: target.map { [$0] } ?? [], on: loop, timeout: timeout) {
       [weak self] socket, failure in
       guard let self else { return }
-      connector = nil
-      guard let handler = self.handler else { return }
-      if let socket = consume socket {
-        handler.opened(.socket(socket, nil, epoch: nil))
-      } else {
-        handler.openFailed(.failed(Self.error(failure, port, timeout)))
-      }
+      self.socket = consume socket
+      self.failure = failure
+      loop.resume(self)
     }
   }
 
@@ -28,11 +31,21 @@ final class NetworkConnect: OpenAttempt {
     handler = nil
     connector?.cancel()
     connector = nil
+    socket = nil
   }
 
-  private static func error(_ failure: SocketConnector.Failure?, _ port: DevicePort, _ timeout: Int64)
-    -> MuxError
-  {
+  func resume() {
+    connector = nil
+    guard let handler else { return }
+    self.handler = nil
+    if let socket = socket.take() {
+      handler.opened(.socket(socket, nil, epoch: nil))
+    } else {
+      handler.openFailed(.failed(error))
+    }
+  }
+
+  private var error: MuxError {
     switch failure {
     case .system(let error) where error.isAbsence: .refused(port)
     case .system(let error) where error.isExhaustion: .system("no descriptor for a connection: \(error)")

@@ -27,6 +27,8 @@ final class UsbmuxdTransport: Transport {
   private var connectFrames: [Target: EncodedFrame] = [:]
   private var refreshing: [() -> Void] = []
   private var verdicts = VerdictQueue()
+  /// Ids that were announced as gone before the list of devices came.
+  private var goneSinceListen: Set<DeviceID> = []
 
   private struct Known {
     let device: Device
@@ -88,12 +90,15 @@ final class UsbmuxdTransport: Transport {
     switch event {
     case .started: listeningStarted()
     case .attached(let record): attached(Device(record))
-    case .detached(let id): detached { $0.device.id == id }
+    case .detached(let id):
+      if !isReady { goneSinceListen.insert(id) }
+      detached { $0.device.id == id }
     case .ended(let error): listeningEnded(error)
     }
   }
 
   private func listeningStarted() {
+    goneSinceListen = []
     failure = nil
     backoff.reset()
     path = nil
@@ -101,8 +106,10 @@ final class UsbmuxdTransport: Transport {
     if process == 0 || process != daemonProcess { epoch += 1 }
     daemonProcess = process
     // The list tells when the announcements are complete, and which stale devices are gone.
-    list { [weak self] _ in
+    list { [weak self] records in
       guard let self else { return }
+      // Announcements may still be on their way; what was announced as gone since is not added again.
+      for record in records ?? [] where !goneSinceListen.contains(record.id) { attached(Device(record)) }
       detached(where: \.isStale)
       isReady = true
       observer?.transportChanged()

@@ -81,7 +81,7 @@ final class FakeTransport: Transport, @unchecked Sendable {
       }
       guard status == 0 else { return handler.openFailed(.failed(.system("socketpair"))) }
       lock.sync { farEnds.append(ends.1) }
-      handler.opened(.socket(Descriptor(owning: ends.0), epoch: nil))
+      handler.opened(.socket(Descriptor(owning: ends.0), nil, epoch: nil))
       accepted.signal()
     case .fail(let error), .failAtOnce(let error): handler.openFailed(error)
     case .never: break

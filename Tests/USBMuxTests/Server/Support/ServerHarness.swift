@@ -35,7 +35,7 @@ final class ServerHarness: @unchecked Sendable {
     let sink = LogSink()
     let log = Log(
       level: .notice, on: loop, handler: { record in sink.lines.withLock { $0.append(record.message) } })
-    let hub = Hub(loop: loop, log: log, transport: transport, maximumConnections: nil)
+    let hub = Hub(loop: loop, log: log, transport: transport, maximumConnections: nil) { _ in }
     for device in devices { transport.attach(device) }
     let server = try hub.addServer(local ?? .unix(path: path), options)
     self.sink = sink
