@@ -8,6 +8,8 @@ package enum PhonePort: Sendable {
   case characterGenerator
   /// A small HTTP server.
   case http
+  /// A minimal lockdownd.
+  case lockdown(udid: String)
   /// Any other built-in server: one is made for each session.
   case service(@Sendable () -> any PhoneService)
   /// The caller: it meets ``PhoneEvent``s and answers them.
@@ -19,6 +21,7 @@ package enum PhonePort: Sendable {
     case .discard: DiscardService()
     case .characterGenerator: CharacterGeneratorService()
     case .http: HTTPService()
+    case .lockdown(let udid): LockdownService(udid: udid)
     case .service(let make): make()
     case .external: nil
     }

@@ -17,6 +17,7 @@ public actor DeviceStream {
   /// How the device's side ended, once it has.
   private var ended: Result<Void, MuxError>?
 
+  /// The loop's thread.
   nonisolated public var unownedExecutor: UnownedSerialExecutor {
     unsafe engine.unownedExecutor
   }

@@ -14,7 +14,7 @@ actor BulkWorker {
 
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
-  /// - Parameter report: Called on this worker's thread.
+  /// Starts the thread. `report` is called on it.
   init(report: @escaping @Sendable (Report) -> Void) throws(SystemError) {
     loop = try EventLoop()
     core = Core(RelayResources(loop: loop), report)

@@ -11,6 +11,7 @@ public enum LogLevel: Int, Comparable, Sendable, CaseIterable {
   /// What helps to find a fault.
   case debug
 
+  /// More important comes first.
   public static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
 }
 

@@ -69,9 +69,8 @@ struct Flow {
   /// Whether the flow cannot go on until its sink takes bytes.
   var waitsForSink: Bool { !sinkIsReady && !isEmpty }
 
-  /// Moves bytes until an end is not ready, or the slice is used up.
-  ///
-  /// - Parameter discards: read, and deliver to nobody.
+  /// Moves bytes until an end is not ready, or the slice is used up. With `discards` they are read and delivered
+  /// to nobody.
   mutating func pump(from source: CInt, to sink: CInt, discards: Bool = false, _ resources: RelayResources)
     -> Outcome
   {

@@ -54,11 +54,8 @@ struct RelayEnding {
   /// Whether bytes from the client can still go somewhere.
   var deviceTakes: Bool { device == nil }
 
-  /// What is to be done now.
-  ///
-  /// - Parameters:
-  ///   - uploadIsEmpty: nothing taken from the client waits to be delivered to the device.
-  ///   - downloadIsEmpty: nothing taken from the device waits to be delivered to the client.
+  /// What is to be done now. The upload is empty when nothing that the client sent waits to be delivered to the
+  /// device, the download when nothing taken from the device waits to be delivered to the client.
   mutating func next(uploadIsEmpty: Bool, downloadIsEmpty: Bool) -> Action {
     if isLingering { return client == .open ? .keepGoing : .finish }
     if client == .gone { return device != nil || uploadIsEmpty ? .finish : .keepGoing }

@@ -46,7 +46,7 @@ final class LinkDriver: BulkReceiver {
   private var isFlushing = false
   private(set) var isOver = false
 
-  /// - Parameter name: What the log calls the device.
+  /// A driver that does nothing before ``start()``. `name` is what the log calls the device.
   init(
     pipe: any BulkPipe, on loop: EventLoop, log: Log, name: String,
     configuration: LinkConfiguration = LinkConfiguration(), owner: any LinkOwner

@@ -50,7 +50,10 @@ final class SimulatedTransport: Transport, LinkOwner {
     // 00008110-000000C0FFEE0001 and on.
     let digits = String(0xC0FFEE0001 + UInt64(number), radix: 16, uppercase: true)
     behaviour.udid = "00008110-" + String(repeating: "0", count: 16 - digits.count) + digits
-    let box = PhoneBox(behaviour: behaviour, ports: configuration.ports, servers: servers, on: loop)
+    let ports = configuration.ports.merging([DevicePort.lockdown.number: .lockdown(udid: behaviour.udid)]) {
+      chosen, _ in chosen
+    }
+    let box = PhoneBox(behaviour: behaviour, ports: ports, servers: servers, on: loop)
     let device = Device(
       id: DeviceID(rawValue: lastID), udid: UDID(serialNumber: behaviour.udid),
       connection: .usb(speed: 480_000_000, location: lastID, product: 0x12a8))

@@ -19,7 +19,7 @@ public struct SimulationConfiguration: Hashable, Sendable {
   /// How many phones are attached. Their UDIDs are 00008110-000000C0FFEE0001 and on.
   public var devices: Int
   /// What answers on the ports of each, over the usual services: echo on 7, discard on 9, a character generator
-  /// on 19, HTTP on 8765. All other ports refuse.
+  /// on 19, HTTP on 8765, a minimal lockdownd on 62078. All other ports refuse.
   public var services: [UInt16: Service]
 
   /// One phone with the usual services.
