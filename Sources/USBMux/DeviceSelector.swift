@@ -40,8 +40,8 @@ public struct DeviceSelector: Hashable, Sendable {
       }
     }
     guard let udid = try chooseUDID(from: reachable) else {
-      // Is it there in a way that was not asked for?
-      if ways == .usb, let found = try chooseUDID(from: devices) { throw .onlyOverNetwork(found) }
+      // Is it there in a way that was not asked for? Several that are leave no choice to make: a cable decides.
+      if ways == .usb, let found = try? chooseUDID(from: devices) { throw .onlyOverNetwork(found) }
       throw .noSuchDevice(wanted: wanted)
     }
     let candidates = reachable.filter { $0.udid == udid }
