@@ -19,7 +19,7 @@ struct RealClientTests {
 
   /// A program that runs against the harness's socket.
   private final class Running {
-    let process = Process()
+    let process = Foundation.Process()
     private let output = Pipe()
     private let input = Pipe()
 
