@@ -49,21 +49,25 @@ actor Daemon: Command {
         ready.append(
           try await mux.forward(forward.local.address, to: port, options: options.forwardOptions))
       } catch {
-        Console.complain("\(program): \(error)")
-        await mux.shutdown()
-        return finish(Tunneld.ExitStatus.failure)
+        return await fail(error)
       }
     }
     if let served = options.server {
       do throws(MuxError) {
         server = try await mux.serve(served.location.address, options: served.mux(options.timeouts))
       } catch {
-        Console.complain("\(program): \(error)")
-        return finish(Tunneld.ExitStatus.failure)
+        return await fail(error)
       }
     }
     guard !isEnding else { return }
     announce(ready, server)
+  }
+
+  /// Nothing that was bound is left behind, the files of Unix sockets least of all.
+  private func fail(_ error: MuxError) async {
+    Console.complain("\(program): \(error)")
+    await mux.shutdown()
+    finish(Tunneld.ExitStatus.failure)
   }
 
   private func announce(_ forwards: [Forward], _ server: UsbmuxdServer?) {

@@ -86,13 +86,18 @@ final class Hub: TransportObserver {
 
   /// Stops to listen, and ends the server's connections.
   func removeServer(_ identifier: UInt64) {
-    guard let server = servers.removeValue(forKey: identifier) else { return }
+    guard let server = servers[identifier] else { return }
     server.close()
     server.stop()
+    // The end of a relay on another thread takes a little longer.
+    if server.clientCount == 0 { servers[identifier] = nil }
   }
 
-  /// A client of a server has ended; it may have been the last one that kept others waiting.
-  func serverClientEnded(wasFull: Bool) { connectionsChanged(wasFull: wasFull) }
+  /// A client of a server has ended; it may have been one that kept others waiting.
+  func clientEnded(of server: ServerState, wasFull: Bool) {
+    if server.isClosed && server.clientCount == 0 { servers[server.identifier] = nil }
+    connectionsChanged(wasFull: wasFull)
+  }
 
   // MARK: Connections
 
@@ -230,9 +235,8 @@ final class Hub: TransportObserver {
     for server in servers.values { server.close() }
     let finish = { [unowned self] in
       for connection in connections.values { connection.stop() }
-      for server in servers.values { server.stop() }
+      for server in servers.values { removeServer(server.identifier) }
       forwards = [:]
-      servers = [:]
       transport.stop()
       done()
     }

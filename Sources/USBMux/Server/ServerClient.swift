@@ -282,7 +282,8 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
   private func outputMoved() {
     guard output.isEmpty else { return }
     switch state {
-    case .granted(let device, let port): relay(to: device, port)
+    case .granted(let device, let port):
+      if let channel = channel.take() { relay(to: device, port, over: channel) }
     case .ending: end()
     case .commands: receive()
     case .waiting, .connecting, .listening, .relaying, .over: break
@@ -306,11 +307,18 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
   }
 
   func opened(_ channel: consuming DeviceChannel) {
-    guard case .connecting(let connecting) = state else { return }
-    self.channel = consume channel
+    guard case .connecting(let connecting) = state else { return channel.discard() }
     state = .granted(connecting.device, connecting.port)
     answer(.result(.ok), to: connecting.request)
-    outputMoved()
+    guard case .granted = state else { return channel.discard() }
+    guard !output.isEmpty else { return relay(to: connecting.device, connecting.port, over: channel) }
+    // The program has not read its answers for long. A watcher lives on with those only who take it at once.
+    switch consume channel {
+    case .socket(let socket, let watcher, let epoch):
+      watcher?.cancel()
+      self.channel = .socket(socket, nil, epoch: epoch)
+    case .session(let opened): self.channel = .session(opened)
+    }
   }
 
   func openFailed(_ error: OpenError) {
@@ -329,11 +337,10 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     schedule()
   }
 
-  private func relay(to device: Device, _ port: DevicePort) {
-    guard let channel = channel.take() else { return end() }
-    // The relay watches the socket itself.
+  private func relay(to device: Device, _ port: DevicePort, over channel: consuming DeviceChannel) {
+    guard let socket = socket.take() else { return channel.discard() }
+    // The relay's own watcher is told anew that a program is gone altogether.
     watcher.drop()
-    guard let socket = socket.take() else { return end() }
     var times = RelayTimes()
     times.halfClose = server.options.halfCloseTimeout.nanosecondsOfLoop
     let relay = StreamRelay(

@@ -81,6 +81,9 @@ final class ServerState: ListenerOwner {
     }
   }
 
+  /// Whether nobody can connect any more.
+  var isClosed: Bool { listeners.isEmpty }
+
   /// Stops to listen, and ends all clients but those that have a stream to a device.
   func close() {
     if let subscription { hub.unsubscribe(subscription) }
@@ -127,7 +130,7 @@ final class ServerState: ListenerOwner {
     let hubWasFull = hub.isFull
     let wasFull = isFull
     clients[client.identifier] = nil
-    hub.serverClientEnded(wasFull: hubWasFull)
+    hub.clientEnded(of: self, wasFull: hubWasFull)
     if wasFull && !hubWasFull { acceptAgain() }
   }
 

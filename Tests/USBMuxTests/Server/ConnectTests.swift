@@ -1,3 +1,4 @@
+import Foundation
 import MuxProtocol
 import Testing
 
@@ -35,6 +36,28 @@ struct ConnectTests {
       #expect(result.number == 0 && result.tag == 3)
       #expect(try device.receive(exactly: count) == payload)
       #expect(try client.receive(exactly: count) == payload.reversed())
+    }
+  }
+
+  @Test("A program that reads no answers until it has a stream loses nothing")
+  func unreadAnswers() throws {
+    let harness = try ServerHarness(devices: [.usb(1)])
+    let connect = MuxClient.connectRequest(try id(harness), port: 8100)
+    let request = MuxClient.request("ListListeners")
+    // One answer more each time, until they fill the kernel's buffer right before the Result: with the next one
+    // the Connect is not even read.
+    for count in 50..<1000 {
+      let client = try harness.client()
+      try client.send((0..<count).flatMap { _ in request } + connect + [1, 2, 3])
+      guard harness.transport.asked.wait(timeout: .now() + .milliseconds(300)) == .success else { return }
+      let device = try harness.transport.farEnd()
+      for _ in 0..<count { #expect(try client.message().dictionary["ListenerList"] != nil) }
+      #expect(try client.message().number == 0)
+      #expect(try device.receive(exactly: 3) == [1, 2, 3])
+      try device.send([4])
+      #expect(try client.receive(exactly: 1) == [4])
+      try client.send([5])
+      #expect(try device.receive(exactly: 1) == [5])
     }
   }
 
@@ -166,6 +189,40 @@ struct ConnectTests {
     try client.send(payload)
     client.close()
     #expect(try device.receiveAll() == payload)
+  }
+
+  @Test("Bulk both ways at once, over the thread for it, and every end of it", arguments: 0..<4)
+  func bulk(ending: Int) throws {
+    let harness = try ServerHarness(devices: [.usb(1)])
+    let (client, device) = try harness.stream(to: try id(harness))
+    let count = 3 << 20
+    let there = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 13 &+ $0 >> 9) }
+    let back = [UInt8](there.reversed())
+    let threads = DispatchGroup()
+    for (stream, bytes) in [(client as Stream, there), (device, back)] {
+      nonisolated(unsafe) let stream = stream
+      Thread.detachNewThread(in: threads) { try? stream.send(bytes) }
+    }
+    nonisolated(unsafe) let far = device
+    Thread.detachNewThread(in: threads) { #expect((try? far.receive(exactly: count)) == there) }
+    #expect(try client.receive(exactly: count) == back)
+    threads.wait()
+    switch ending {
+    case 0:
+      client.close()
+      #expect(try device.receive() == nil)
+    case 1:
+      device.close()
+      #expect(try client.receive() == nil)
+    case 2:
+      harness.detach(1)
+      #expect(try client.receive() == nil)
+    default:
+      harness.removeServer()
+      #expect(try client.receive() == nil)
+    }
+    if ending == 1 { client.close() }
+    while harness.onLoop({ harness.clientCount }) > 0 { _ = harness.log }
   }
 
   @Test("Ended servers: programs and streams are closed, the socket's file goes")

@@ -29,6 +29,11 @@ struct RealClientTests {
       var environment = ProcessInfo.processInfo.environment
       environment["USBMUXD_SOCKET_ADDRESS"] = address + harness.path
       process.environment = environment
+      // Programs that other tests start at the same time must not hold these open.
+      for handle in [output.fileHandleForReading, output.fileHandleForWriting, input.fileHandleForReading] {
+        _ = fcntl(handle.fileDescriptor, F_SETFD, FD_CLOEXEC)
+      }
+      _ = fcntl(input.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
       process.standardOutput = output
       process.standardInput = input
       process.standardError = FileHandle.nullDevice

@@ -86,7 +86,7 @@ struct ServerSocketTests {
 
   /// A Unix socket as another process would pass it: blocking, without close-on-exec.
   private func foreignSocket(_ path: String, listens: Bool) -> CInt {
-    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+    let descriptor = socket(AF_UNIX, Stream.streamSocket, 0)
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)
     withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }

@@ -72,7 +72,7 @@ final class FakeTransport: Transport, @unchecked Sendable {
     return attempt
   }
 
-  fileprivate func settle(_ handler: any OpenHandler) {
+  fileprivate func settle(_ attempt: FakeAttempt, _ handler: any OpenHandler) {
     switch answer {
     case .accept:
       var ends: (CInt, CInt) = (-1, -1)
@@ -81,7 +81,10 @@ final class FakeTransport: Transport, @unchecked Sendable {
       }
       guard status == 0 else { return handler.openFailed(.failed(.system("socketpair"))) }
       lock.sync { farEnds.append(ends.1) }
-      handler.opened(.socket(Descriptor(owning: ends.0), nil, epoch: nil))
+      // As a connection to a daemon does: the watcher goes along to those who take it at once.
+      let watcher = try? Watcher(ends.0, on: loop, handler: attempt)
+      handler.opened(.socket(Descriptor(owning: ends.0), watcher, epoch: nil))
+      if watcher?.handler === attempt { watcher?.cancelBeforeClose() }
       accepted.signal()
     case .fail(let error), .failAtOnce(let error): handler.openFailed(error)
     case .never: break
@@ -95,7 +98,7 @@ final class FakeTransport: Transport, @unchecked Sendable {
   }
 }
 
-final class FakeAttempt: OpenAttempt, Resumable {
+final class FakeAttempt: OpenAttempt, Resumable, ReadinessHandler {
   private let transport: FakeTransport
   private weak var handler: (any OpenHandler)?
 
@@ -105,8 +108,10 @@ final class FakeAttempt: OpenAttempt, Resumable {
   }
 
   func resume() {
-    if let handler { transport.settle(handler) }
+    if let handler { transport.settle(self, handler) }
   }
+
+  func ready(_ readiness: Readiness, _ watcher: Watcher) {}
 
   func cancel() {
     handler = nil

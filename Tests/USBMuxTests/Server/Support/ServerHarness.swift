@@ -35,7 +35,11 @@ final class ServerHarness: @unchecked Sendable {
     let sink = LogSink()
     let log = Log(
       level: .notice, on: loop, handler: { record in sink.lines.withLock { $0.append(record.message) } })
-    let hub = Hub(loop: loop, log: log, transport: transport, maximumConnections: nil) { _ in }
+    let reports = Reports(loop)
+    let hub = Hub(
+      loop: loop, log: log, transport: transport, maximumConnections: nil,
+      reportFromWorker: { reports.deliver($0) })
+    reports.hub = hub
     for device in devices { transport.attach(device) }
     let server = try hub.addServer(local ?? .unix(path: path), options)
     self.sink = sink
@@ -51,10 +55,21 @@ final class ServerHarness: @unchecked Sendable {
     let lines = Mutex<[String]>([])
   }
 
+  /// Brings reports of the thread for bulk relays to the hub's thread, where alone the hub is used.
+  private final class Reports: @unchecked Sendable {
+    weak var hub: Hub?
+    let loop: EventLoop
+
+    init(_ loop: EventLoop) { self.loop = loop }
+
+    func deliver(_ report: BulkWorker.Report) { loop.execute { self.hub?.take(report) } }
+  }
+
   /// What lives on the loop's thread, and ends there.
   private struct Parts {
     let hub: Hub
-    let server: ServerState
+    /// The hub alone keeps it.
+    weak var server: ServerState?
   }
 
   deinit {
@@ -96,8 +111,10 @@ final class ServerHarness: @unchecked Sendable {
   func answer(_ answer: FakeTransport.Answer) { onLoop { self.transport.answer = answer } }
   func stop(drain: Int64 = 0) { onLoop { self.parts?.hub.stop(drain: drain) {} } }
 
+  func removeServer() { onLoop { self.parts.map { $0.hub.removeServer($0.server?.identifier ?? 0) } } }
+
   /// On the loop's thread.
-  var clientCount: Int { parts?.server.clientCount ?? 0 }
+  var clientCount: Int { parts?.server?.clientCount ?? 0 }
 
   func client() throws -> MuxClient {
     let client = try MuxClient(path: path)

@@ -11,6 +11,9 @@ class Stream {
   /// Seconds. Long enough for a loaded machine; nothing waits so long when all is well.
   static let patience = 20.0
 
+  /// Of a type that no program inherits which another test starts at the same time.
+  static let streamSocket = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
+
   private(set) var descriptor: CInt
   /// What must not go before this.
   var other: AnyObject?
@@ -68,6 +71,17 @@ class Stream {
     var bytes: [UInt8] = []
     while let more = try receive() { bytes += more }
     return bytes
+  }
+}
+
+extension Thread {
+  /// Runs `body` on a thread of its own, which the group waits for.
+  static func detachNewThread(in group: DispatchGroup, _ body: @escaping @Sendable () -> Void) {
+    group.enter()
+    detachNewThread {
+      body()
+      group.leave()
+    }
   }
 }
 
