@@ -76,4 +76,7 @@ let package = Package(
       name: "usb-emulator", dependencies: ["CUMockdev", "SimulatedPhone", "MuxProtocol"],
       path: "Tests/USBEmulation/usb-emulator"),
   ]
+  for target in package.targets where target.name == "EndToEndTests" {
+    target.dependencies.append("usb-emulator")
+  }
 #endif
