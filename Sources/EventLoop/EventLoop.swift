@@ -214,6 +214,8 @@ private func loopWasWoken(_ handle: UnsafeMutablePointer<uv_async_t>?) {
 #else
   private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context = unsafe context else { return nil }
+    // `splice(2)` knows no MSG_NOSIGNAL, and a program that uses this as a library may not ignore the signal.
+    cs_block_sigpipe()
     unsafe Unmanaged<EventLoop>.fromOpaque(context).takeRetainedValue().run()
     return nil
   }
