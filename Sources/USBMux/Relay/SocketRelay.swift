@@ -94,8 +94,9 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   /// Stays where it is.
   func goOn() { schedule() }
 
-  /// Whether both sides are open, so that the relay is just two flows.
-  var isPlain: Bool { ending.client == .open && ending.device == nil && !isFinished }
+  /// Whether both sides are open, so that the relay is just two flows. A clock belongs to the loop that it was
+  /// made for, and would fire there.
+  var isPlain: Bool { ending.client == .open && ending.device == nil && clock == nil && !isFinished }
 
   private func schedule() {
     guard !isScheduled else { return }
