@@ -181,7 +181,7 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
       askForReadiness()
       theClock().reset()
     case .finish:
-      finish(ending.client == .gone ? .clientGone : .ended, resets: false)
+      finish(ending.client == .gone && !ending.isLingering ? .clientGone : .ended, resets: false)
     }
   }
 
