@@ -201,8 +201,8 @@ struct EventLoopTests {
     }
     // The loop has started it when it has turned once more.
     try bench.run {}
-    FileManager.default.createFile(atPath: directory + "/neighbour", contents: nil)
-    FileManager.default.createFile(atPath: directory + "/wanted", contents: nil)
+    _ = FileManager.default.createFile(atPath: directory + "/neighbour", contents: nil)
+    _ = FileManager.default.createFile(atPath: directory + "/wanted", contents: nil)
     try eventually("it came") { count.value > 0 }
     let before = count.value
     unlink(directory + "/wanted")

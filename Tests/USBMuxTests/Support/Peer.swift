@@ -2,6 +2,7 @@ import CSystem
 import EventLoop
 import Foundation
 import Glibc
+import Testing
 
 @testable import USBMux
 
@@ -214,6 +215,17 @@ func same(_ left: [UInt8], _ right: [UInt8]) -> Bool {
         return memcmp(first, second, left.count) == 0
       }
     }
+}
+
+/// Records an issue where the bytes differ; says the first place.
+func expectSame(
+  _ found: [UInt8], _ expected: [UInt8], sourceLocation: SourceLocation = #_sourceLocation
+) {
+  guard !same(found, expected) else { return }
+  let place = zip(found, expected).enumerated().first { $1.0 != $1.1 }?.offset
+  Issue.record(
+    "\(found.count) bytes for \(expected.count), different from \(place.map(String.init) ?? "the end") on",
+    sourceLocation: sourceLocation)
 }
 
 /// What a test cannot go on without.
