@@ -305,11 +305,11 @@ static int write_into(const char *path) {
 // Commands
 
 static int usage(void) {
-  fputs("usage: bench [--rounds N] [--seconds S] [--write FILE] [--peer NAME=COMMAND]... NAME=COMMAND\n"
+  fputs("usage: bench [--rounds N] [--seconds S] [--only TEXT] [--write FILE] [--peer NAME=COMMAND]... NAME=COMMAND\n"
         "       bench count down|up|trips|connections AMOUNT COMMAND\n\n"
         "The first form measures COMMAND, and every peer that is installed, with {port}, {devport} and {socket}\n"
         "replaced; words NAME=VALUE before the program are its environment. It prints a table, and puts it between\n"
-        "the marks of FILE as well. The second form makes a forwarder carry so many MiB, round trips or\n"
+        "the marks of FILE as well; --only takes the figures whose names hold TEXT. The second form makes a forwarder carry so many MiB, round trips or\n"
         "connections, and ends it: for tools that count.\n",
         stderr);
   return 2;
@@ -368,11 +368,13 @@ int main(int argc, char **argv) {
   const char *document = NULL;
   char *own = NULL, *others[MAXIMUM_PEERS];
   int other_count = 0;
+  const char *only = "";
   for (int i = 1; i < argc; i++) {
     int has_value = i + 1 < argc;
     if (!strcmp(argv[i], "--rounds") && has_value) rounds = atoi(argv[++i]);
     else if (!strcmp(argv[i], "--seconds") && has_value) seconds = atof(argv[++i]);
     else if (!strcmp(argv[i], "--write") && has_value) document = argv[++i];
+    else if (!strcmp(argv[i], "--only") && has_value) only = argv[++i];
     else if (!strcmp(argv[i], "--peer") && has_value && other_count < MAXIMUM_PEERS) others[other_count++] = argv[++i];
     else if (argv[i][0] != '-' && !own) own = argv[i];
     else return usage();
@@ -386,7 +388,8 @@ int main(int argc, char **argv) {
   start_phone();
   for (int round = 0; round < rounds; round++) {
     for (int figure = 0; figure < FIGURES; figure++)
-      for (int i = 0; i < peer_count; i++) measure(figure, &peers[(i + round) % peer_count], round);
+      for (int i = 0; i < peer_count && strstr(figures[figure].name, only); i++)
+        measure(figure, &peers[(i + round) % peer_count], round);
     fprintf(stderr, "bench: round %d of %d is done\n", round + 1, rounds);
   }
   stop_phone();

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 enum { CHUNK = 256 * 1024, REQUEST = 4096, HEADER = 16, BATCH = 256 };
+// usbmuxd's own.
+enum { SOCKET_BUFFER = 128 * 1024 };
 
 enum state { ASKING, LISTENING, CONNECTED, ECHOING, DISCARDING, SENDING };
 
@@ -217,6 +219,9 @@ void phone_serve(const char *path, struct phone_counters *counters) {
           peer = calloc(1, sizeof *peer);
           if (!peer) fail("calloc");
           peer->fd = fd;
+          int size = SOCKET_BUFFER;
+          setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+          setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
           struct epoll_event first = {.events = EPOLLIN, .data.ptr = peer};
           epoll_ctl(set, EPOLL_CTL_ADD, fd, &first);
         }

@@ -234,11 +234,11 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
 
   /// Level-triggered sets tell only what is waited for.
   private func askForReadiness() {
-    var fromClient: Readiness = []
+    var fromClient = Readiness()
     if !upload.sourceIsReady && !upload.ended { fromClient.insert(.read) }
     if !download.sinkIsReady { fromClient.insert(.write) }
     if !fromClient.isEmpty { clientWatcher?.wait(for: fromClient) }
-    var fromDevice: Readiness = []
+    var fromDevice = Readiness()
     if !download.sourceIsReady && !download.ended { fromDevice.insert(.read) }
     if !upload.sinkIsReady { fromDevice.insert(.write) }
     if !fromDevice.isEmpty { deviceWatcher?.wait(for: fromDevice) }
