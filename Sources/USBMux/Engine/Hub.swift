@@ -163,6 +163,11 @@ final class Hub: TransportObserver {
     return worker
   }
 
+  /// Calls `body` when the worker's thread, where there is one, answers as this one does.
+  func whenAnswering(_ body: @escaping @Sendable () -> Void) {
+    if let worker { worker.whenAnswering(body) } else { body() }
+  }
+
   /// The relay runs on the worker's thread from now on; reports about it go to `stream`.
   func moved(_ stream: StreamRelay, _ identifier: UInt64) { movedRelays[identifier] = stream }
 
