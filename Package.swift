@@ -38,6 +38,8 @@ let package = Package(
       pkgConfig: "libusb-1.0",
       providers: [.apt(["libusb-1.0-0-dev"]), .brew(["libusb"])]
     ),
+    // Loaded when it is needed, so that there is nothing to link.
+    .systemLibrary(name: "CLibSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CSystem"),
 
     // The protocols: no sockets, no USB, no clock.
@@ -58,7 +60,12 @@ let package = Package(
     ),
     // The daemon and command line.
     .executableTarget(
-      name: "tunneld", dependencies: ["USBMux", "MuxProtocol", "EventLoop", "CSystem"], swiftSettings: strict),
+      name: "tunneld",
+      dependencies: [
+        "USBMux", "MuxProtocol", "EventLoop", "CSystem",
+        .target(name: "CLibSystemd", condition: .when(platforms: [.linux])),
+      ],
+      swiftSettings: strict),
 
     .testTarget(name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"]),
     .testTarget(name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone", "EventLoop", "CSystem"]),
@@ -76,4 +83,7 @@ let package = Package(
       name: "usb-emulator", dependencies: ["CUMockdev", "SimulatedPhone", "MuxProtocol"],
       path: "Tests/USBEmulation/usb-emulator"),
   ]
+  for target in package.targets where target.name == "EndToEndTests" {
+    target.dependencies.append("usb-emulator")
+  }
 #endif

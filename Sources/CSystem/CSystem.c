@@ -326,3 +326,10 @@ int cs_poll_writable(int fd, int timeout_ms) {
 }
 
 void cs_ignore_sigpipe(void) { signal(SIGPIPE, SIG_IGN); }
+
+void cs_block_sigpipe(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+}

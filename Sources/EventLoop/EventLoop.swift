@@ -42,22 +42,49 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   package init() throws(SystemError) {
     unsafe uv = .allocate(capacity: 1)
     unsafe wakeUp = .allocate(capacity: 1)
-    var status = unsafe uv_loop_init(uv)
-    guard status == 0 else { throw SystemError(code: -status, call: "uv_loop_init") }
-    status = unsafe uv_async_init(uv, wakeUp, loopWasWoken)
-    guard status == 0 else { throw SystemError(code: -status, call: "uv_async_init") }
-    let backend = unsafe uv_backend_fd(uv)
-    poller = try Poller(backend: backend)
+    do throws(SystemError) {
+      poller = unsafe try Self.open(uv, wakeUp)
+    } catch {
+      unsafe wakeUp.deallocate()
+      unsafe uv.deallocate()
+      throw error
+    }
     unsafe wakeUp.pointee.data = Unmanaged.passUnretained(self).toOpaque()
   }
 
   deinit {
     timers.closeAll(self)
-    unsafe uv_close(UnsafeMutableRawPointer(wakeUp).assumingMemoryBound(to: uv_handle_t.self), nil)
-    while unsafe uv_run(uv, UV_RUN_NOWAIT) != 0 {}
-    unsafe uv_loop_close(uv)
+    unsafe Self.close(uv, wakeUp)
     unsafe wakeUp.deallocate()
     unsafe uv.deallocate()
+  }
+
+  /// Opens libuv's loop and what else has descriptors, or leaves none open.
+  private static func open(
+    _ uv: UnsafeMutablePointer<uv_loop_t>, _ wakeUp: UnsafeMutablePointer<uv_async_t>
+  ) throws(SystemError) -> Poller {
+    var status = unsafe uv_loop_init(uv)
+    guard status == 0 else { throw SystemError(code: -status, call: "uv_loop_init") }
+    status = unsafe uv_async_init(uv, wakeUp, loopWasWoken)
+    guard status == 0 else {
+      unsafe uv_loop_close(uv)
+      throw SystemError(code: -status, call: "uv_async_init")
+    }
+    do throws(SystemError) {
+      return try Poller(backend: unsafe uv_backend_fd(uv))
+    } catch {
+      unsafe close(uv, wakeUp)
+      throw error
+    }
+  }
+
+  private static func close(
+    _ uv: UnsafeMutablePointer<uv_loop_t>, _ wakeUp: UnsafeMutablePointer<uv_async_t>
+  ) {
+    unsafe uv_close(UnsafeMutableRawPointer(wakeUp).assumingMemoryBound(to: uv_handle_t.self), nil)
+    // A look-up that nobody waits for may still be under way: sleep until it is over instead of spinning.
+    while unsafe uv_run(uv, UV_RUN_DEFAULT) != 0 {}
+    unsafe uv_loop_close(uv)
   }
 
   /// Monotonic nanoseconds since an arbitrary start.
@@ -187,6 +214,8 @@ private func loopWasWoken(_ handle: UnsafeMutablePointer<uv_async_t>?) {
 #else
   private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context = unsafe context else { return nil }
+    // `splice(2)` knows no MSG_NOSIGNAL, and a program that uses this as a library may not ignore the signal.
+    cs_block_sigpipe()
     unsafe Unmanaged<EventLoop>.fromOpaque(context).takeRetainedValue().run()
     return nil
   }

@@ -64,7 +64,7 @@
       guard place < slots.count, slots[place].generation == UInt32(truncatingIfNeeded: event.token >> 32),
         let watcher = unsafe slots[place].watcher
       else { return }
-      var readiness: Readiness = []
+      var readiness = Readiness()
       if event.events & UInt32(CS_EPOLL_IN | CS_EPOLL_RDHUP | CS_EPOLL_HUP | CS_EPOLL_ERR) != 0 {
         readiness.insert(.read)
       }

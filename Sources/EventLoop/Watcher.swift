@@ -2,6 +2,10 @@
 package struct Readiness: OptionSet, Sendable {
   package let rawValue: UInt8
   package init(rawValue: UInt8) { self.rawValue = rawValue }
+  /// Nothing. The literal `[]` goes through a generic initializer, which costs more than the rest of an event.
+  package init() { rawValue = 0 }
+
+  package var isEmpty: Bool { rawValue == 0 }
 
   /// Bytes, a connection, an end or an error can be read.
   package static let read = Readiness(rawValue: 1)

@@ -129,6 +129,9 @@ public final class Mux: Sendable {
     try await engine.serve(local, options)
   }
 
+  /// Calls `body`, on any thread, once all threads that move bytes have answered; never, when one hangs.
+  package func whenAnswering(_ body: @escaping @Sendable () -> Void) { engine.whenAnswering(body) }
+
   /// Stops to listen at once, lets open connections end by themselves for at most `drain`, and resets the
   /// others.
   public func shutdown(drain: Duration = .zero) async {

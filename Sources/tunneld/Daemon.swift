@@ -16,6 +16,7 @@ actor Daemon: Command {
   private var signals: [SignalWatcher] = []
   private var outcome: Outcome?
   private var isEnding = false
+  private var service: ServiceNotifier?
 
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
@@ -25,6 +26,7 @@ actor Daemon: Command {
     self.options = options
     self.program = program
     mux = try Mux(options.muxConfiguration(program: program), on: loop)
+    service = ServiceNotifier(mux, on: loop)
   }
 
   nonisolated func begin(_ outcome: Outcome) {
@@ -47,7 +49,7 @@ actor Daemon: Command {
       do throws(MuxError) {
         guard let port = DevicePort(forward.devicePort) else { continue }
         ready.append(
-          try await mux.forward(forward.local.address, to: port, options: options.forwardOptions))
+          try await mux.forward(forward.address, to: port, options: options.forwardOptions))
       } catch {
         return await fail(error)
       }
@@ -61,13 +63,34 @@ actor Daemon: Command {
     }
     guard !isEnding else { return }
     announce(ready, server)
+    report(ready, server)
   }
 
   /// Nothing that was bound is left behind, the files of Unix sockets least of all.
   private func fail(_ error: MuxError) async {
     Console.complain("\(program): \(error)")
     await mux.shutdown()
+    service?.failed("\(error)")
     finish(Tunneld.ExitStatus.failure)
+  }
+
+  /// Tells the service manager, where there is one, that all listeners are there, and from then on of the phones.
+  private func report(_ forwards: [Forward], _ server: UsbmuxdServer?) {
+    let unclaimed = PassedSockets.current.unclaimed(
+      by: options.forwards.map(\.local), servesPrograms: options.server?.location == .activated)
+    for socket in unclaimed {
+      Console.complain(
+        "\(program): warning: systemd passes a socket named \(socket.name.quoted), which is for no forward")
+    }
+    guard let service else { return }
+    service.update { status in
+      status.forwards = forwards.map { forward in
+        (forward.endpoints.first.map { "\($0) -> " } ?? "") + "\(forward.devicePort)"
+      }
+      status.servers = server?.endpoints.map { $0.port == nil ? $0.host : "\($0)" } ?? []
+    }
+    service.ready()
+    Task { for await event in mux.deviceEvents() { service.take(event) } }
   }
 
   private func announce(_ forwards: [Forward], _ server: UsbmuxdServer?) {
@@ -95,6 +118,7 @@ actor Daemon: Command {
   private func end() {
     guard !isEnding else { return finish(Tunneld.ExitStatus.success) }
     isEnding = true
+    service?.stopping()
     Task {
       await mux.shutdown(drain: options.timeouts.drain)
       finish(Tunneld.ExitStatus.success)

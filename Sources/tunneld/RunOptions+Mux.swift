@@ -26,18 +26,30 @@ extension RunOptions {
 }
 
 extension RunOptions {
-  /// With the transport that goes with a socket that systemd passes, whose place only the process itself can
-  /// tell: tunneld must not take its own socket for a usbmuxd there either.
-  func resolved() throws(UsageError) -> RunOptions {
-    guard var server, case .activated = server.location else { return self }
-    guard let address = ActivatedSocket.address else {
+  /// With what only the process itself can tell: where the sockets are that systemd passes (tunneld must not take
+  /// its own socket for a usbmuxd there either), and which directory it has made for the service's secrets.
+  func resolved(_ sockets: PassedSockets = .current) throws(UsageError) -> RunOptions {
+    guard var server else { return self }
+    var options = self
+    if server.lockdownDirectory == nil, let directory = Self.stateDirectory {
+      server.lockdownDirectory = directory + "/lockdown"
+      options.server = server
+    }
+    guard case .activated = server.location else { return options }
+    guard !sockets.server.isEmpty else {
       throw UsageError(
         "systemd has passed no socket", fix: "start tunneld by its socket unit, or name a path")
     }
-    server.location = .endpoint(address)
-    var options = self
-    options.transport = try server.transport(transport)
+    for socket in sockets.server {
+      server.location = .endpoint(socket.endpoint)
+      options.transport = try server.transport(options.transport)
+    }
     return options
+  }
+
+  /// The first of systemd's `StateDirectory=`.
+  private static var stateDirectory: String? {
+    Console.environment("STATE_DIRECTORY")?.split(separator: ":").first.map(String.init)
   }
 }
 
@@ -45,9 +57,14 @@ extension ServerOptions.Location {
   var address: ListenAddress {
     switch self {
     case .endpoint(let endpoint): endpoint.address
-    case .activated: .inherited(descriptor: ActivatedSocket.descriptor)
+    case .activated: PassedSockets.current.server.address ?? .inherited(descriptors: [])
     }
   }
+}
+
+extension ForwardOptions {
+  /// The sockets that systemd passes for it, or else where it is to listen.
+  var address: ListenAddress { PassedSockets.current.forward(local).address ?? local.address }
 }
 
 extension ServerOptions {

@@ -22,7 +22,8 @@ enum Tunneld {
     let program = Console.programName(arguments)
     do {
       let environment = CommandEnvironment(
-        usbmuxdSocketAddress: Console.environment(DaemonAddress.environmentVariable))
+        usbmuxdSocketAddress: Console.environment(DaemonAddress.environmentVariable),
+        hasServerSocket: PassedSockets.current.namesServer)
       switch try Invocation(arguments: arguments, environment: environment) {
       case .help(let text), .version(let text): Console.print(text)
       case .run(let options): exit(run(program) { try Daemon(options, program: program, on: $0) })

@@ -38,10 +38,12 @@ extension EndToEnd {
         try? FileManager.default.removeItem(atPath: directory)
       }
 
+      /// libusbmuxd wants a scheme before the path; pymobiledevice3 wants none.
       func start(_ words: [String]) throws -> ChildProcess {
-        try ChildProcess(
+        let scheme = words[0] == "pymobiledevice3" ? "" : "UNIX:"
+        return try ChildProcess(
           executable: PackagedClients.path(words[0]) ?? words[0], arguments: words,
-          environment: ["USBMUXD_SOCKET_ADDRESS": "UNIX:" + socket])
+          environment: ["USBMUXD_SOCKET_ADDRESS": scheme + socket])
       }
 
       /// Runs a program to its end.

@@ -79,3 +79,5 @@ uint64_t cs_raise_descriptor_limit(void);
 /// Waits until `fd` takes bytes, at most `timeout_ms`. 1 yes, 0 no, -1 error.
 int cs_poll_writable(int fd, int timeout_ms);
 void cs_ignore_sigpipe(void);
+/// Blocks SIGPIPE in the calling thread: what broken pipes raise there goes nowhere.
+void cs_block_sigpipe(void);

@@ -70,7 +70,9 @@ package struct FrameDecoder: Sendable {
   }
 
   private func field(at position: Int) -> UInt32 {
-    (0..<4).reversed().reduce(0) { $0 << 8 | UInt32(buffer[offset + position + $1]) }
+    let start = offset + position
+    return UInt32(buffer[start]) | UInt32(buffer[start + 1]) << 8 | UInt32(buffer[start + 2]) << 16
+      | UInt32(buffer[start + 3]) << 24
   }
 
   private mutating func fail(_ error: FrameError) -> FrameError {

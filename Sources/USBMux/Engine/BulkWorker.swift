@@ -45,6 +45,9 @@ actor BulkWorker {
     perform { $0.relays[identifier]?.deviceEndVerified(end) }
   }
 
+  /// Calls `body` on the worker's thread, in its turn.
+  nonisolated func whenAnswering(_ body: @escaping @Sendable () -> Void) { perform { _ in body() } }
+
   private nonisolated func perform(_ body: @escaping @Sendable (Core) -> Void) {
     loop.execute { self.assumeIsolated { body($0.core) } }
   }

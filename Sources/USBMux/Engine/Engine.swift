@@ -134,6 +134,12 @@ package actor Engine {
 
   func removeServer(_ server: UInt64) { hub.removeServer(server) }
 
+  // MARK: Health
+
+  nonisolated func whenAnswering(_ body: @escaping @Sendable () -> Void) {
+    loop.execute { self.assumeIsolated { $0.hub.whenAnswering(body) } }
+  }
+
   // MARK: Ending
 
   func stopNow() {

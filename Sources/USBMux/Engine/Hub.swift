@@ -20,6 +20,8 @@ final class Hub: TransportObserver {
   private var bridges: [UInt64: StreamBridge] = [:]
   private var worker: BulkWorker?
   private var movedRelays: [UInt64: StreamRelay] = [:]
+  /// When a worker may be tried to be made again.
+  private var nextWorkerTry: Int64 = 0
   /// Brings a report of the worker to ``take(_:)`` on this thread.
   private let reportFromWorker: @Sendable (BulkWorker.Report) -> Void
 
@@ -29,6 +31,10 @@ final class Hub: TransportObserver {
   private static let descriptorsPerConnection: UInt64 = 2
   /// How long accepting pauses when the system is out of descriptors and no connection ends.
   private static let acceptPauseTime: Int64 = 100_000_000
+
+  /// After a worker could not be made, nanoseconds. Not with each connection: some versions of libuv (1.44)
+  /// leave a descriptor behind when there are too few for a loop.
+  private static let workerPause: Int64 = 60_000_000_000
 
   init(
     loop: EventLoop, log: Log, transport: any Transport, maximumConnections: Int?,
@@ -156,8 +162,15 @@ final class Hub: TransportObserver {
   /// The thread for bulk relays; nil where there can be none, so that they stay on this one.
   func bulkWorker() -> BulkWorker? {
     if let worker { return worker }
+    guard loop.now >= nextWorkerTry else { return nil }
     worker = try? BulkWorker(report: reportFromWorker)
+    nextWorkerTry = loop.now + Self.workerPause
     return worker
+  }
+
+  /// Calls `body` when the worker's thread, where there is one, answers as this one does.
+  func whenAnswering(_ body: @escaping @Sendable () -> Void) {
+    if let worker { worker.whenAnswering(body) } else { body() }
   }
 
   /// The relay runs on the worker's thread from now on; reports about it go to `stream`.

@@ -8,26 +8,26 @@ public enum ListenAddress: Hashable, Sendable, CustomStringConvertible {
   case address(String, port: UInt16)
   /// A Unix socket, made with mode 0600.
   case unix(path: String)
-  /// A stream socket that listens already, such as one that systemd passes to its service. It is taken over, and
-  /// its file, if it has one, stays when it is closed.
-  case inherited(descriptor: Int32)
+  /// Stream sockets that listen already, such as those that systemd passes to its service. They are taken over,
+  /// and their files, if they have any, stay when they are closed.
+  case inherited(descriptors: [Int32])
 
-  /// `localhost:8765`, `192.0.2.1:8765`, `[::1]:8765`, `unix:/path` or `descriptor 3`.
+  /// `localhost:8765`, `192.0.2.1:8765`, `[::1]:8765`, `unix:/path` or `descriptor 3, 4`.
   public var description: String {
     switch self {
     case .localhost(let port): "localhost:\(port)"
     case .address(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     case .unix(let path): "unix:\(path)"
-    case .inherited(let descriptor): "descriptor \(descriptor)"
+    case .inherited(let descriptors): "descriptor " + descriptors.map(String.init).joined(separator: ", ")
     }
   }
 }
 
 /// Sockets that are bound and listen, all of one forward.
 struct BoundSockets: ~Copyable {
-  private var first: Descriptor?
-  private var second: Descriptor?
-  private(set) var addresses: [SocketAddress]
+  /// The sockets' numbers; nil where one was taken.
+  private var sockets: [CInt?] = []
+  private(set) var addresses: [SocketAddress] = []
 
   /// How often another free port is tried when the one that IPv4 got is taken on IPv6.
   private static let portTries = 16
@@ -38,15 +38,15 @@ struct BoundSockets: ~Copyable {
   ///
   /// - Throws: ``MuxError/cannotListen(address:_:reason:)``.
   init(_ address: ListenAddress, access: UnixSocketAccess = .owner) throws(MuxError) {
+    self.init()
     switch address {
-    case .localhost(let port):
-      self = try Self.bindLocalhost(port)
+    case .localhost(let port): try bindLocalhost(port)
     case .address(let host, let port):
       guard let socket = SocketAddress(host: host, port: port) else {
         throw .cannotListen(
           address: "\(address)", .unusable, reason: "\(host) is not a numeric IPv4 or IPv6 address")
       }
-      self.init(first: try Self.bind(socket), second: nil)
+      add(try Self.bind(socket))
     case .unix(let path):
       guard let socket = SocketAddress(path: path) else {
         throw .cannotListen(
@@ -54,16 +54,18 @@ struct BoundSockets: ~Copyable {
           reason: "the path is empty or longer than \(DaemonAddress.maximumPathLength) bytes")
       }
       UnixSocketFile.removeStale(path)
-      self.init(first: try Self.bind(socket, access), second: nil)
-    case .inherited(let descriptor): self.init(first: try Self.adopt(descriptor), second: nil)
+      add(try Self.bind(socket, access))
+    case .inherited(let descriptors):
+      // All are looked at before one is taken: what cannot be used stays its owner's.
+      for descriptor in descriptors { try Self.adopt(descriptor) }
+      for descriptor in descriptors { add(Descriptor(owning: descriptor)) }
     }
   }
 
   /// Takes over a socket that listens already.
-  private static func adopt(_ descriptor: CInt) throws(MuxError) -> Descriptor {
+  private static func adopt(_ descriptor: CInt) throws(MuxError) {
     do throws(SystemError) {
       try ListeningSocket.adopt(descriptor)
-      return Descriptor(owning: descriptor)
     } catch {
       throw .cannotListen(
         address: "descriptor \(descriptor)", .unusable,
@@ -72,35 +74,38 @@ struct BoundSockets: ~Copyable {
   }
 
   /// Hands out the socket of `addresses[index]`, once.
-  mutating func take(_ index: Int) -> Descriptor? { index == 0 ? first.take() : second.take() }
-
-  private init(first: consuming Descriptor, second: consuming Descriptor?) {
-    addresses = [SocketAddress.bound(first.number)].compactMap(\.self)
-    self.first = consume first
-    if let second = consume second {
-      if let address = SocketAddress.bound(second.number) { addresses.append(address) }
-      self.second = consume second
-    } else {
-      self.second = nil
-    }
+  mutating func take(_ index: Int) -> Descriptor? {
+    guard sockets.indices.contains(index), let number = sockets[index] else { return nil }
+    sockets[index] = nil
+    return Descriptor(owning: number)
   }
 
-  private static func bindLocalhost(_ port: UInt16) throws(MuxError) -> BoundSockets {
-    var tries = port == 0 ? portTries : 1
+  private init() {}
+
+  deinit {
+    for case let number? in sockets { _ = Descriptor(owning: number) }
+  }
+
+  private mutating func add(_ socket: consuming Descriptor) {
+    guard let address = SocketAddress.bound(socket.number) else { return }
+    addresses.append(address)
+    sockets.append(socket.release())
+  }
+
+  private mutating func bindLocalhost(_ port: UInt16) throws(MuxError) {
+    var tries = port == 0 ? Self.portTries : 1
     while true {
       tries -= 1
       guard let four = SocketAddress(host: "127.0.0.1", port: port) else {
         throw .cannotListen(address: "127.0.0.1:\(port)", .unusable, reason: "IPv4 is not available")
       }
-      let first = try bind(four)
+      let first = try Self.bind(four)
       let bound = SocketAddress.bound(first.number)?.port ?? port
       // A machine without IPv6 has no ::1, and needs none.
-      guard let six = SocketAddress(host: "::1", port: bound) else {
-        return BoundSockets(first: first, second: nil)
-      }
+      guard let six = SocketAddress(host: "::1", port: bound) else { return add(first) }
       var second: Descriptor?
       do throws(MuxError) {
-        second = try bind(six)
+        second = try Self.bind(six)
       } catch {
         switch error {
         case .cannotListen(_, .unusable, _): break
@@ -108,7 +113,9 @@ struct BoundSockets: ~Copyable {
         default: throw error
         }
       }
-      return BoundSockets(first: first, second: second)
+      add(first)
+      if let second = second.take() { add(second) }
+      return
     }
   }
 

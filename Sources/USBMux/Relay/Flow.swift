@@ -88,8 +88,8 @@ struct Flow {
       case .bytes(let count):
         moved += count
         if let outcome = unsafe deliver(scratch, count, to: sink, resources.buffers) { return outcome }
+        if count < Flow.smallRead { streak = 0 }
         if count < wanted {
-          streak = 0
           // The socket is empty, unless its end was announced: that will not be told again.
           if !sourceHangsUp { sourceIsReady = false }
         } else if streak < Flow.fullReadsOfBulk {

@@ -227,7 +227,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
       theClock().linger()
       discardFromClient()
     case .resetClient: theClock().reset()
-    case .finish: finish(ending.client == .gone ? .clientGone : .ended, resets: false)
+    case .finish: finish(ending.client == .gone && !ending.isLingering ? .clientGone : .ended, resets: false)
     }
   }
 

@@ -94,8 +94,9 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   /// Stays where it is.
   func goOn() { schedule() }
 
-  /// Whether both sides are open, so that the relay is just two flows.
-  var isPlain: Bool { ending.client == .open && ending.device == nil && !isFinished }
+  /// Whether both sides are open, so that the relay is just two flows. A clock belongs to the loop that it was
+  /// made for, and would fire there.
+  var isPlain: Bool { ending.client == .open && ending.device == nil && clock == nil && !isFinished }
 
   private func schedule() {
     guard !isScheduled else { return }
@@ -180,7 +181,7 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
       askForReadiness()
       theClock().reset()
     case .finish:
-      finish(ending.client == .gone ? .clientGone : .ended, resets: false)
+      finish(ending.client == .gone && !ending.isLingering ? .clientGone : .ended, resets: false)
     }
   }
 
@@ -233,11 +234,11 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
 
   /// Level-triggered sets tell only what is waited for.
   private func askForReadiness() {
-    var fromClient: Readiness = []
+    var fromClient = Readiness()
     if !upload.sourceIsReady && !upload.ended { fromClient.insert(.read) }
     if !download.sinkIsReady { fromClient.insert(.write) }
     if !fromClient.isEmpty { clientWatcher?.wait(for: fromClient) }
-    var fromDevice: Readiness = []
+    var fromDevice = Readiness()
     if !download.sourceIsReady && !download.ended { fromDevice.insert(.read) }
     if !upload.sinkIsReady { fromDevice.insert(.write) }
     if !fromDevice.isEmpty { deviceWatcher?.wait(for: fromDevice) }

@@ -47,6 +47,7 @@ enum ListeningSocket {
     let flags = fcntl(socket, F_GETFL)
     guard flags >= 0, fcntl(socket, F_SETFL, flags | O_NONBLOCK) >= 0, fcntl(socket, F_SETFD, FD_CLOEXEC) >= 0
     else { throw SystemError.last("fcntl") }
+    if SocketAddress.bound(socket)?.isUnix == false { tune(socket) }
   }
 
   static func listen(_ socket: CInt, backlog: CInt) throws(SystemError) {

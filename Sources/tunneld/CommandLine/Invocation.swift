@@ -32,6 +32,8 @@ enum Invocation: Equatable, Sendable {
 struct CommandEnvironment: Equatable, Sendable {
   /// The value of `USBMUXD_SOCKET_ADDRESS`, nil where it is not set.
   var usbmuxdSocketAddress: String?
+  /// Whether systemd has passed a socket on which other programs are to be served: then they are, asked or not.
+  var hasServerSocket = false
 
   /// The address in the environment, or nil where there is none. A set but malformed one is an error, an empty
   /// one included: falling back to another daemon would reach the wrong phones in silence.

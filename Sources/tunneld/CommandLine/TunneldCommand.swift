@@ -148,17 +148,19 @@ struct TunneldCommand {
         )
       )
     case .run:
-      let server = try server.options()
+      var server = server
+      if environment.hasServerSocket, server.location == nil { server.location = .activated }
+      let served = try server.options()
       return .run(
         RunOptions(
-          forwards: try forwards(besides: server),
+          forwards: try forwards(besides: served),
           device: try device(),
           connections: try connections() ?? .usbOnly,
-          transport: try server?.transport(transport) ?? transport,
+          transport: try served?.transport(transport) ?? transport,
           timeouts: timeouts,
           maximumConnections: maximumConnections,
           verbosity: verbosity,
-          server: server
+          server: served
         )
       )
     }

@@ -12,12 +12,17 @@ enum Console {
   /// Writes a line to standard output, at once: whoever spawned tunneld waits for it.
   static func print(_ line: String) { write(line + (line.hasSuffix("\n") ? "" : "\n"), to: STDOUT_FILENO) }
 
-  /// Writes a line to standard error.
-  static func complain(_ line: String) { write(line + "\n", to: STDERR_FILENO) }
+  /// Writes a line to standard error, which the journal takes for an error.
+  static func complain(_ line: String) {
+    let priority = Journal.ofStandardError == nil ? "" : "<\(LogLevel.error.priority)>"
+    write(priority + line + "\n", to: STDERR_FILENO)
+  }
 
   /// A line of the log. A reader that does not read costs lines, never time: a pipe or terminal that takes
   /// nothing now is not written to.
   static func log(_ record: LogRecord, program: String) {
+    let journal = Journal.ofStandardError
+    if journal?.write(record, program: program) == true { return }
     let prefix =
       switch record.level {
       case .error: "error: "
@@ -29,7 +34,9 @@ enum Console {
     // A pipe that is writable takes this much without blocking.
     let line = "\(program): \(prefix)\(connection)\(record.message)".prefix(2000)
     guard cs_poll_writable(STDERR_FILENO, 0) == 1 else { return }
-    complain(String(line))
+    // sd-daemon(3): the journal takes a priority from the beginning of a line.
+    let priority = journal == nil ? "" : "<\(record.level.priority)>"
+    write("\(priority)\(line)\n", to: STDERR_FILENO)
   }
 
   static func programName(_ arguments: [String]) -> String {

@@ -34,8 +34,10 @@ class ChildProcess: @unchecked Sendable {
   private var openPipes = 2
   private var status: ExitStatus?
 
-  /// `arguments` includes argv[0].
-  init(executable: String, arguments: [String], environment: [String: String] = [:]) throws {
+  /// `arguments` includes argv[0]; the descriptors of `passing` become 3, 4, ... there.
+  init(
+    executable: String, arguments: [String], environment: [String: String] = [:], passing: [Int32] = []
+  ) throws {
     inheritance.lock()
     defer { inheritance.unlock() }
     var pipes: [[Int32]] = []
@@ -66,6 +68,12 @@ class ChildProcess: @unchecked Sendable {
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
     posix_spawn_file_actions_adddup2(&actions, pipes[0][1], 1)
     posix_spawn_file_actions_adddup2(&actions, pipes[1][1], 2)
+    // Copies above all numbers that they are to get, so that none is overwritten before its turn.
+    let copies = passing.map { fcntl($0, F_DUPFD_CLOEXEC, Int32(3 + passing.count)) }
+    defer { copies.forEach { close($0) } }
+    for (index, copy) in copies.enumerated() {
+      posix_spawn_file_actions_adddup2(&actions, copy, Int32(3 + index))
+    }
 
     var variables = [
       "PATH": "/usr/bin:/bin", "HOME": "/tmp", "SWIFT_BACKTRACE": "enable=no", "LC_ALL": "C.UTF-8",

@@ -31,6 +31,21 @@ final class Tunnel: ChildProcess, @unchecked Sendable {
       executable: wrapper[0], arguments: wrapper + [Tunnel.binary] + arguments, environment: environment)
   }
 
+  /// Runs as systemd would run it, with sockets that listen already. Whoever execs keeps the process number.
+  init(
+    activatedWith sockets: [(name: String, socket: Int32)], arguments: [String],
+    environment: [String: String] = [:]
+  ) throws {
+    var variables = [
+      "LISTEN_FDS": "\(sockets.count)", "LISTEN_FDNAMES": sockets.map(\.name).joined(separator: ":"),
+    ]
+    variables.merge(environment) { $1 }
+    try super.init(
+      executable: "/bin/sh",
+      arguments: ["sh", "-c", "export LISTEN_PID=$$; exec \"$0\" \"$@\"", Tunnel.binary] + arguments,
+      environment: variables, passing: sockets.map(\.socket))
+  }
+
   /// Forwards free local ports to the given ports of the fake's phones, and waits until ready.
   convenience init(
     _ mux: FakeMux,

@@ -9,17 +9,15 @@
 #include <linux/types.h>
 #include <linux/usbdevice_fs.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-extern char **environ;
 
 // GObject and umockdev, as their documentation declares them.
 static void *(*testbed_new)(void);
@@ -28,6 +26,7 @@ static int (*testbed_attach_ioctl)(void *, const char *, void *, void **);
 static int (*testbed_detach_ioctl)(void *, const char *, void **);
 static int (*testbed_add_from_string)(void *, const char *, void **);
 static void (*testbed_set_attribute)(void *, const char *, const char *, const char *);
+static void (*testbed_set_property)(void *, const char *, const char *, const char *);
 static void (*testbed_uevent)(void *, const char *, const char *);
 static void (*testbed_remove_device)(void *, const char *);
 static void *(*base_new)(void);
@@ -61,16 +60,15 @@ static int handle(void *base, void *client, void *context) {
   struct ioctl_data *data = client_get_arg(client);
   if (data && data->data && data->length >= (int)sizeof argument)
     memcpy(&argument, data->data, sizeof argument);
-  long result = node->request(node->context, client_get_request(client), argument);
+  long result = node->request(node->context, (uintptr_t)client, client_get_request(client), argument);
   client_complete(client, result < 0 ? -1 : result, result < 0 ? (int)-result : 0);
   return 1;
 }
 
 static void vanished(void *base, void *client, void *context) {
   (void)base;
-  (void)client;
   struct node *node = context;
-  node->closed(node->context);
+  node->closed(node->context, (uintptr_t)client);
 }
 
 static void *library(const char *name, const char **error) {
@@ -92,6 +90,7 @@ int cu_start(const char **error) {
   FIND(umockdev, testbed_detach_ioctl, "umockdev_testbed_detach_ioctl");
   FIND(umockdev, testbed_add_from_string, "umockdev_testbed_add_from_string");
   FIND(umockdev, testbed_set_attribute, "umockdev_testbed_set_attribute");
+  FIND(umockdev, testbed_set_property, "umockdev_testbed_set_property");
   FIND(umockdev, testbed_uevent, "umockdev_testbed_uevent");
   FIND(umockdev, testbed_remove_device, "umockdev_testbed_remove_device");
   FIND(umockdev, base_new, "umockdev_ioctl_base_new");
@@ -123,6 +122,9 @@ int cu_attach(const char *path, cu_request request, cu_closed closed, void *cont
 
 void cu_detach(const char *node) { testbed_detach_ioctl(bed, node, NULL); }
 int cu_add(const char *description) { return testbed_add_from_string(bed, description, NULL) ? 0 : -1; }
+void cu_set_property(const char *path, const char *name, const char *value) {
+  testbed_set_property(bed, path, name, value);
+}
 void cu_set_attribute(const char *path, const char *name, const char *value) {
   testbed_set_attribute(bed, path, name, value);
 }
@@ -216,18 +218,17 @@ int cu_listen(const char *path) {
 }
 
 int64_t cu_spawn(char *const arguments[]) {
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  pid_t process = -1;
-  int error = posix_spawn(&process, arguments[0], NULL, &attributes, arguments, environ);
-  posix_spawnattr_destroy(&attributes);
-  if (error) {
-    errno = error;
-    return -1;
+  pid_t parent = getpid();
+  pid_t process = fork();
+  if (process == 0) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    // It does not outlive the emulator, however that ends.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
+    execv(arguments[0], arguments);
+    _exit(127);
   }
   return process;
 }

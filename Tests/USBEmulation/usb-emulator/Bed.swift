@@ -12,8 +12,9 @@ import SimulatedPhone
 ///     unplug NAME silent              transfers fail; no uevent (a container without udevd)
 ///     vanish NAME                     it leaves the list; transfers stay under way, no uevent
 ///     select NAME VALUE [quiet]       somebody selects another configuration [transfers stay under way]
-///     set NAME key=value ...          faults: busy, claim-errors, submit-errors, hold, hold-output, ...
+///     set NAME key=value ...          faults: busy, claim-errors, out-of-memory, hold, hold-output, ...
 ///     status NAME
+///     process                         the program's process id
 ///     serial NAME TEXT                the kernel knows the serial number from now on
 final class Bed: @unchecked Sendable {
   private let lock = NSLock()
@@ -24,6 +25,7 @@ final class Bed: @unchecked Sendable {
 
   func perform(_ line: String) -> String {
     let words = line.split(separator: " ").map(String.init)
+    if words == ["process"] { return "ok \(EmulatedDevice.client)" }
     guard words.count >= 2 else { return "error too short" }
     var options: [String: String] = [:]
     for word in words.dropFirst(2) {
@@ -140,6 +142,8 @@ final class Bed: @unchecked Sendable {
       case "classes":
         let parts = value.split(separator: "/").compactMap { UInt8($0, radix: 16) }
         if parts.count == 3 { description.muxClasses = (parts[0], parts[1], parts[2]) }
+      case "silent": description.isSilent = true
+      case "vendor": description.vendor = UInt16(value, radix: 16) ?? 0
       case "unreadable": description.hasReadableDescriptors = false
       default: break
       }
@@ -170,15 +174,17 @@ final class Bed: @unchecked Sendable {
       switch key {
       case "busy": faults.busy = number
       case "claim-errors": faults.claimErrors = number
-      case "submit-errors": faults.submitErrors = number
       case "config-error":
         if let configuration = UInt8(value) { faults.configurationErrors[configuration] = -1 }
+      case "out-of-memory": faults.submitErrors = number
       case "hold": faults.holdsCancelled = number != 0
       case "hold-output": faults.holdsOutput = number != 0
       case "stall-modes": faults.stallsModes = true
       case "ignore-control": faults.ignoresControl = true
       case "next-in": faults.nextInput = Int32(-number)
       case "next-out": faults.nextOutput = Int32(-number)
+      case "denied": chmod(String(cString: cu_root()) + device.description.node, 0)
+      case "allowed": chmod(String(cString: cu_root()) + device.description.node, 0o666)
       case "driver": device.setDriver(value, interface: 0)
       default: break
       }

@@ -27,6 +27,8 @@ struct DeviceDescription {
     Configuration(value: 4, mux: 1, extra: (0xff, 0xfd, 0x01)),
   ]
   var hasReadableDescriptors = true
+  /// Nothing tells of its coming.
+  var isSilent = false
 
   static let output: UInt8 = 0x04
   static let input: UInt8 = 0x85
@@ -42,7 +44,8 @@ struct DeviceDescription {
   /// As umockdev-record writes devices. An empty attribute is an unconfigured device's configuration.
   var umockdevText: String {
     var lines = [
-      "P: /devices/usb\(bus)/\(name)", "E: SUBSYSTEM=usb", "E: DEVTYPE=usb_device", "E: DEVNAME=\(node)",
+      "P: /devices/usb\(bus)/\(name)", "E: SUBSYSTEM=usb", "E: DEVTYPE=\(isSilent ? "none" : "usb_device")",
+      "E: DEVNAME=\(node)",
       "E: BUSNUM=\(Self.digits(bus))", "E: DEVNUM=\(Self.digits(address))", "A: busnum=\(bus)\\n",
       "A: devnum=\(address)\\n", "A: speed=\(speed)\\n", "A: idVendor=\(hex(vendor))\\n",
       "A: idProduct=\(hex(product))\\n", "A: bConfigurationValue=" + (active == 0 ? "" : "\(active)\\n"),

@@ -50,7 +50,8 @@ final class EmulatedDevice: @unchecked Sendable {
   private let fifo: Int32
   private var isReady = false
   private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 * 1024, alignment: 64)
-  private var wasOpen = false
+  /// The opening of the node that counts; 0: none.
+  private var file: UInt = 0
   /// What happened, for the tests.
   private(set) var counts: [String: Int] = [:]
   private var pastViolations: [String] = []
@@ -73,7 +74,10 @@ final class EmulatedDevice: @unchecked Sendable {
   func attach() -> Bool {
     let context = Unmanaged.passRetained(self).toOpaque()
     guard cu_attach(description.node, deviceRequested, deviceClosed, context) == 0 else { return false }
-    return cu_add(description.umockdevText) == 0
+    guard cu_add(description.umockdevText) == 0 else { return false }
+    // Listeners for USB devices have not taken the event for one of theirs.
+    if description.isSilent { cu_set_property(description.path, "DEVTYPE", "usb_device") }
+    return true
   }
 
   func count(_ what: String) { counts[what, default: 0] += 1 }
@@ -82,7 +86,7 @@ final class EmulatedDevice: @unchecked Sendable {
 
   // MARK: Requests
 
-  func request(_ number: UInt, _ argument: UInt64) -> Int {
+  func request(_ file: UInt, _ number: UInt, _ argument: UInt64) -> Int {
     lock.lock()
     defer {
       updateReadiness()
@@ -93,7 +97,9 @@ final class EmulatedDevice: @unchecked Sendable {
     switch kind {
     case CU_CAPABILITIES:
       count("open")
-      wasOpen = true
+      // The end of an earlier opening may not have been told yet.
+      if self.file != 0 { release() }
+      self.file = file
       // Zero packet, bulk continuation, no packet size limit, scatter-gather, reap after disconnect.
       return write(UInt32(0x1f), to: argument)
     case CU_CLAIM: return claim(argument)
@@ -299,19 +305,24 @@ final class EmulatedDevice: @unchecked Sendable {
   // MARK: What happens to it
 
   /// The client closed its node: what was under way ends, the claim goes.
-  func closed() {
+  func closed(_ file: UInt) {
     lock.lock()
     defer { lock.unlock() }
     count("close")
+    guard file == self.file else { return }
+    release()
+    updateReadiness()
+  }
+
+  private func release() {
+    file = 0
     claimed = []
     inputs = []
     outputs = []
     controls = []
     done = []
     // The phone remembers its sessions; the next host finds packets of them first.
-    if wasOpen { restartPhone(stale: phone.sessionCount > 0 ? 2 : 0) }
-    wasOpen = false
-    updateReadiness()
+    restartPhone(stale: phone.sessionCount > 0 ? 2 : 0)
   }
 
   private func restartPhone(stale: Int = 0) {
@@ -387,13 +398,14 @@ final class EmulatedDevice: @unchecked Sendable {
   }
 }
 
-private func deviceRequested(_ context: UnsafeMutableRawPointer?, _ request: UInt, _ argument: UInt64) -> Int
-{
+private func deviceRequested(
+  _ context: UnsafeMutableRawPointer?, _ file: UInt, _ request: UInt, _ argument: UInt64
+) -> Int {
   guard let context else { return -Int(ENODEV) }
-  return Unmanaged<EmulatedDevice>.fromOpaque(context).takeUnretainedValue().request(request, argument)
+  return Unmanaged<EmulatedDevice>.fromOpaque(context).takeUnretainedValue().request(file, request, argument)
 }
 
-private func deviceClosed(_ context: UnsafeMutableRawPointer?) {
+private func deviceClosed(_ context: UnsafeMutableRawPointer?, _ file: UInt) {
   guard let context else { return }
-  Unmanaged<EmulatedDevice>.fromOpaque(context).takeUnretainedValue().closed()
+  Unmanaged<EmulatedDevice>.fromOpaque(context).takeUnretainedValue().closed(file)
 }

@@ -7,7 +7,6 @@ import Testing
 @Suite("Error texts")
 struct MuxErrorTests {
   private static let phone = UDID(serialNumber: "00008110-000000000000000A")
-  private static let port = DevicePort(8765)!
 
   static let cases: [(MuxError, [String])] = [
     (
@@ -22,7 +21,7 @@ struct MuxErrorTests {
       .ambiguousDevice([phone, UDID(serialNumber: "b")]),
       ["several", "00008110-000000000000000A", "b", "--udid", "--any"]
     ),
-    (.refused(port), ["refused port 8765", "running and in the foreground"]),
+    (.refused(port(8765)), ["refused port 8765", "running and in the foreground"]),
     (.deviceGone, ["gone", "unplugged"]),
     (.protocolViolation("usbmuxd: odd"), ["broke the protocol", "usbmuxd: odd"]),
     (.timeout(what: "the answer", seconds: 10), ["the answer", "longer than 10 s"]),

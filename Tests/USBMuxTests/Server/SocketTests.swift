@@ -107,7 +107,7 @@ struct ServerSocketTests {
     let descriptor = foreignSocket(path, listens: true)
     // A program that came before the server did is not turned away.
     let early = try MuxClient(path: path)
-    let harness = try ServerHarness(devices: [.usb(1)], local: .inherited(descriptor: descriptor))
+    let harness = try ServerHarness(devices: [.usb(1)], local: .inherited(descriptors: [descriptor]))
     #expect(try early.devices().count == 1)
     #expect(try MuxClient(path: path).devices().count == 1)
     harness.stop()
@@ -122,7 +122,7 @@ struct ServerSocketTests {
     let descriptor = foreignSocket(path, listens: false)
     for number in [descriptor, 99_999] {
       #expect {
-        try ServerHarness(local: .inherited(descriptor: number))
+        try ServerHarness(local: .inherited(descriptors: [number]))
       } throws: {
         "\($0)".contains("no stream socket that listens")
       }

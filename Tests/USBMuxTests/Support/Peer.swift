@@ -2,6 +2,7 @@ import CSystem
 import EventLoop
 import Foundation
 import Glibc
+import Testing
 
 @testable import USBMux
 
@@ -145,16 +146,16 @@ final class TCPListener: @unchecked Sendable {
   let port: UInt16
 
   init() throws {
-    let address = SocketAddress(host: "127.0.0.1", port: 0)!
+    let address = try required(SocketAddress(host: "127.0.0.1", port: 0))
     let socket = try address.makeSocket()
     try address.bind(socket.number)
     try ListeningSocket.listen(socket.number, backlog: 64)
-    port = SocketAddress.bound(socket.number)!.port
+    port = try required(SocketAddress.bound(socket.number)).port
     self.socket = consume socket
   }
 
   static func connect(to port: UInt16, host: String = "127.0.0.1") throws -> Peer {
-    let address = SocketAddress(host: host, port: port)!
+    let address = try required(SocketAddress(host: host, port: port))
     let socket = try address.makeSocket()
     let code = address.connect(socket.number)
     guard code == 0 || code == EINPROGRESS else { throw SystemError(code: code, call: "connect") }
@@ -166,7 +167,7 @@ final class TCPListener: @unchecked Sendable {
   }
 
   static func connect(unix path: String) throws -> Peer {
-    let address = SocketAddress(path: path)!
+    let address = try required(SocketAddress(path: path))
     let socket = try address.makeSocket()
     let code = address.connect(socket.number)
     guard code == 0 else { throw SystemError(code: code, call: "connect") }
@@ -207,13 +208,34 @@ func pattern(_ count: Int, seed: UInt8 = 0) -> [UInt8] {
 
 /// Whether two runs of bytes are equal, without the time that `==` takes in a debug build.
 func same(_ left: [UInt8], _ right: [UInt8]) -> Bool {
-  guard left.count == right.count else { return false }
-  return left.withUnsafeBytes { left in
-    right.withUnsafeBytes { right in
-      left.count == 0 || memcmp(left.baseAddress!, right.baseAddress!, left.count) == 0
+  left.count == right.count
+    && left.withUnsafeBytes { left in
+      right.withUnsafeBytes { right in
+        guard let first = left.baseAddress, let second = right.baseAddress else { return left.isEmpty }
+        return memcmp(first, second, left.count) == 0
+      }
     }
-  }
 }
+
+/// Records an issue where the bytes differ; says the first place.
+func expectSame(
+  _ found: [UInt8], _ expected: [UInt8], sourceLocation: SourceLocation = #_sourceLocation
+) {
+  guard !same(found, expected) else { return }
+  let place = zip(found, expected).enumerated().first { $1.0 != $1.1 }?.offset
+  Issue.record(
+    "\(found.count) bytes for \(expected.count), different from \(place.map(String.init) ?? "the end") on",
+    sourceLocation: sourceLocation)
+}
+
+/// What a test cannot go on without.
+func required<Value>(_ value: Value?) throws -> Value {
+  guard let value else { throw TooLate("a value") }
+  return value
+}
+
+/// A port on the device.
+func port(_ number: UInt16) -> DevicePort { DevicePort(number) ?? .lockdown }
 
 /// Descriptors and threads of this process.
 enum Process {

@@ -72,7 +72,7 @@
     private func perform(_ actions: [USBDeviceLife.Action]) {
       for action in actions {
         switch action {
-        case .open(let reset, let mayChangeMode): open(reset: reset, mayChangeMode: mayChangeMode)
+        case .open(let opening): open(opening)
         case .close: close()
         case .attach: attach()
         case .detach: detach()
@@ -121,19 +121,19 @@
 
     // MARK: Opening
 
-    private func open(reset: Bool, mayChangeMode: Bool) {
+    private func open(_ opening: USBOpening) {
       let presence = presence
-      let mode = mayChangeMode ? context.options.mode : nil
+      let mode = opening.mayChangeMode ? context.options.mode : nil
       let isPrepared = !USBPreparation.isNeeded(presence, mode: mode)
       job { () -> Result<USBConnection, USBProblem> in
         Result { () throws(USBProblem) -> USBConnection in
           let connection = try USBConnection.open(presence.location)
-          if reset { try connection.reset() }
-          if isPrepared { try connection.select(presence) }
+          if opening.reset { try connection.reset() }
+          if isPrepared { try connection.select(presence, opening) }
           return connection
         }
       } then: { attachment, result in
-        attachment.opened(result) { isPrepared ? $0.use() : $0.prepare(mode) }
+        attachment.opened(result) { isPrepared ? $0.use() : $0.prepare(mode, opening) }
       }
     }
 
@@ -152,17 +152,19 @@
       }
     }
 
-    private func prepare(_ mode: USBDeviceMode?) {
+    private func prepare(_ mode: USBDeviceMode?, _ opening: USBOpening) {
       guard let connection, let events else { return }
       let preparation = USBPreparation(presence, connection, events, mode: mode, log: context.log) {
         [unowned self] outcome, leftover in
-        prepared(outcome, leftover)
+        prepared(outcome, leftover, opening)
       }
       self.preparation = preparation
       preparation.start()
     }
 
-    private func prepared(_ outcome: USBPreparation.Outcome, _ leftover: [USBTransfer]) {
+    private func prepared(
+      _ outcome: USBPreparation.Outcome, _ leftover: [USBTransfer], _ opening: USBOpening
+    ) {
       preparation = nil
       switch outcome {
       case .modeWasSet(let mode):
@@ -179,7 +181,7 @@
         let presence = presence
         job { () -> Result<USBConnection, USBProblem> in
           Result { () throws(USBProblem) -> USBConnection in
-            try connection.select(presence)
+            try connection.select(presence, opening)
             return connection
           }
         } then: { attachment, result in

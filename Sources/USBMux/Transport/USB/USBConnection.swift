@@ -7,7 +7,7 @@
   /// Each device has its own context, because libusb holds a context's event lock while it closes a handle, and
   /// the kernel may take seconds for that with a sick device: the other phones' transfers must go on.
   ///
-  /// **Thread.** The helper's from ``open(_:)`` to ``select(_:)``; the loop's while it is in use; the helper's
+  /// **Thread.** The helper's from ``open(_:)`` to ``select(_:_:)``; the loop's while it is in use; the helper's
   /// again from ``tearDown(_:)`` on. It changes hands through the queues of the two, and once each way. That
   /// rule makes the `@unchecked Sendable` true.
   @safe
@@ -87,7 +87,7 @@
     }
 
     /// Selects the first of the configurations that can be had, and claims the mux interface in it.
-    func select(_ presence: USBPresence) throws(USBProblem) {
+    func select(_ presence: USBPresence, _ opening: USBOpening) throws(USBProblem) {
       let active = activeConfiguration() ?? presence.activeConfiguration
       var problem: USBProblem?
       for candidate in MuxInterface.candidates(in: presence.configurations, active: active) {
@@ -100,6 +100,7 @@
           problem = problem ?? error
           // Another owner has the device as a whole; a denied node stays denied.
           if case .busy = error { break }
+          if candidate.configuration == active, !opening.mayLeaveConfiguration { break }
         }
       }
       throw problem ?? .noInterface(location)

@@ -1,3 +1,14 @@
+/// How a device is opened.
+struct USBOpening: Equatable, Sendable {
+  /// Reset the device first.
+  var reset = false
+  /// See to the wanted mode.
+  var mayChangeMode = true
+  /// When the active configuration cannot be used, try others: it may just not be ready yet, and what else the
+  /// phone does in it (tethering) would end.
+  var mayLeaveConfiguration = false
+}
+
 /// The life of one device on the bus, from its arrival to its departure: when it is opened, when it is given up
 /// for a while, when it counts as attached.
 ///
@@ -23,8 +34,7 @@ struct USBDeviceLife: Sendable {
 
   enum Action: Equatable, Sendable {
     /// Open it with a fresh handle, and ``opened()``, ``openFailed(_:at:)`` or ``modeWasSet(at:)`` follows.
-    /// `reset`: reset the device first. `mayChangeMode`: see to the wanted mode.
-    case open(reset: Bool, mayChangeMode: Bool)
+    case open(USBOpening)
     /// End its transfers and close it; ``closed(at:)`` follows.
     case close
     case attach
@@ -42,13 +52,15 @@ struct USBDeviceLife: Sendable {
   static let switchTime = Duration.seconds(3)
   /// A link that lived this long was a good one: what failed before is forgotten.
   static let goodTime = Duration.seconds(5)
+  /// Tries in the active configuration before others are thought of.
+  static let patientTries = 4
   /// Somebody waits: a try is due this long after the last one.
   static let leastPause = Duration.milliseconds(100)
 
   private(set) var state: State
-  /// Why it cannot be used; nil while nothing is known or all is well.
+  /// Why it cannot be used, once that is news; nil while all is well.
   private(set) var problem: USBProblem?
-  private var reported: USBProblem?
+  private var tries = 0
   private var failingSince: Instant?
   private var pause = USBDeviceLife.shortPause
   private var linkFailures = 0
@@ -62,7 +74,7 @@ struct USBDeviceLife: Sendable {
     lastEnd = now
   }
 
-  /// Whether it has been up or has failed at least once, so that nobody need wait to hear of it.
+  /// Whether it is up or known to fail, so that nobody need wait to hear of it.
   var isSettled: Bool {
     if case .up = state { true } else { problem != nil || state == .gone }
   }
@@ -84,7 +96,10 @@ struct USBDeviceLife: Sendable {
       // The last means for a device that does not answer; once, since it disturbs what else the phone does.
       let reset = linkFailures >= 2 && !wasReset
       if reset { wasReset = true }
-      return [.open(reset: reset, mayChangeMode: mayChangeMode)]
+      let opening = USBOpening(
+        reset: reset, mayChangeMode: mayChangeMode, mayLeaveConfiguration: tries >= Self.patientTries)
+      tries += 1
+      return [.open(opening)]
     case .switching(let until):
       guard now >= until else { return [] }
       // It stays: carry on in the present mode, and do not ask again.
@@ -121,8 +136,8 @@ struct USBDeviceLife: Sendable {
     guard state == .linking else { return [] }
     state = .up(since: now)
     problem = nil
-    reported = nil
     linkFailures = 0
+    tries = 0
     return [.attach]
   }
 
@@ -167,10 +182,9 @@ struct USBDeviceLife: Sendable {
   private mutating func report(_ problem: USBProblem, at now: Instant) -> [Action] {
     let since = failingSince ?? now
     failingSince = since
-    self.problem = problem
     let isNews = !problem.isTransient || since.duration(to: now) >= .seconds(1)
-    guard isNews, problem != reported else { return [] }
-    reported = problem
+    guard isNews, problem != self.problem else { return [] }
+    self.problem = problem
     return [.report(problem)]
   }
 

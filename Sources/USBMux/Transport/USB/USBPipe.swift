@@ -16,10 +16,12 @@
     private var packets: [Packet] = []
     private var free: [Int] = []
     private var isShort = false
-    /// Transfers that the kernel had no memory for, in order. They go first.
+    /// Packets that the kernel had no memory for, in order. They go first.
     private var blocked: [USBTransfer] = []
-    private var blockedTimer: LoopTimer?
-    private var blockedSince: Int64 = 0
+    /// Reads that the kernel had no memory for.
+    private var starved: [USBTransfer] = []
+    private var memoryTimer: LoopTimer?
+    private var shortSince: Int64 = 0
     private var failure: String?
     private var isClosed = false
 
@@ -31,9 +33,9 @@
       var count = 0
     }
 
-    /// How long the kernel's memory for transfers may stay used up.
-    private static let longestBlock: Int64 = 2_000_000_000
-    private static let blockPause: Int64 = 10_000_000
+    /// How long the kernel's memory for transfers may stay used up, and when it is asked for again.
+    private static let longestWait: Int64 = 2_000_000_000
+    private static let memoryPause: Int64 = 10_000_000
 
     /// - Throws: ``USBProblem`` when there is no memory for the transfers.
     init(
@@ -68,12 +70,15 @@
     private var transfers: [USBTransfer] { reads + packets.flatMap { [$0.data, $0.end] } }
 
     func start() {
-      for read in reads {
-        let status = read.submitBulk(interface.input.address, count: read.capacity)
-        // With less memory than wished for there are fewer reads, but there must be one.
-        if status.isOutOfMemory, reads.contains(where: \.isInFlight) { break }
-        guard status.isOK else { return fail("a read cannot be started: \(status)") }
-      }
+      for read in reads { startReading(read) }
+    }
+
+    private func startReading(_ read: USBTransfer) {
+      let status = read.submitBulk(interface.input.address, count: read.capacity)
+      guard !status.isOK else { return }
+      guard status.isOutOfMemory else { return fail("a read cannot be started: \(status)") }
+      starved.append(read)
+      waitForMemory()
     }
 
     // MARK: Sending
@@ -100,13 +105,9 @@
 
     /// Submits a transfer behind all others.
     private func send(_ transfer: USBTransfer) {
-      guard blocked.isEmpty else { return blocked.append(transfer) }
-      if !trySend(transfer) {
-        blocked.append(transfer)
-        blockedSince = loop.now
-        if blockedTimer == nil { blockedTimer = LoopTimer(on: loop) { [unowned self] in sendBlocked() } }
-        blockedTimer?.set(after: Self.blockPause)
-      }
+      if blocked.isEmpty, trySend(transfer) { return }
+      blocked.append(transfer)
+      waitForMemory()
     }
 
     /// False when the kernel has no memory for it now.
@@ -118,19 +119,37 @@
       return true
     }
 
+    // MARK: Memory
+
+    /// The kernel limits the memory of all USB transfers on the machine (`usbfs_memory_mb`). While it is used up
+    /// there are fewer transfers; when there can be none for a while, the device cannot be used.
+    private func waitForMemory() {
+      guard memoryTimer == nil else { return }
+      shortSince = loop.now
+      memoryTimer = LoopTimer(on: loop) { [unowned self] in retry() }
+      memoryTimer?.set(after: Self.memoryPause)
+    }
+
+    private func retry() {
+      guard !isClosed, failure == nil else { return }
+      sendBlocked()
+      let waiting = starved
+      starved = []
+      for read in waiting { startReading(read) }
+      if blocked.isEmpty, starved.isEmpty {
+        memoryTimer = nil
+      } else if !blocked.isEmpty || starved.count == reads.count, loop.now - shortSince >= Self.longestWait {
+        fail(
+          "the kernel has no memory for USB transfers; raise /sys/module/usbcore/parameters/usbfs_memory_mb")
+      } else {
+        memoryTimer?.set(after: Self.memoryPause)
+      }
+    }
+
     private func sendBlocked() {
-      while !isClosed, failure == nil, let next = blocked.first {
-        guard trySend(next) else {
-          if loop.now - blockedSince >= Self.longestBlock {
-            return fail(
-              "the kernel has no memory for USB transfers; raise "
-                + "/sys/module/usbcore/parameters/usbfs_memory_mb")
-          }
-          blockedTimer?.set(after: Self.blockPause)
-          return
-        }
+      while !isClosed, failure == nil, let next = blocked.first, trySend(next) {
         blocked.removeFirst()
-        blockedSince = loop.now
+        shortSince = loop.now
       }
     }
 
@@ -148,8 +167,7 @@
         unsafe receiver?.pipeReceived(UnsafeRawBufferPointer(start: transfer.bytes, count: count))
       }
       guard !isClosed, failure == nil else { return }
-      let status = transfer.submitBulk(interface.input.address, count: transfer.capacity)
-      if !status.isOK { fail("a read cannot be started again: \(status)") }
+      startReading(transfer)
     }
 
     private func sent(_ transfer: USBTransfer) {
@@ -185,8 +203,9 @@
     func close() {
       guard !isClosed else { return }
       isClosed = true
-      blockedTimer = nil
+      memoryTimer = nil
       blocked = []
+      starved = []
       let transfers = transfers
       for transfer in transfers { transfer.owner = nil }
       reads = []

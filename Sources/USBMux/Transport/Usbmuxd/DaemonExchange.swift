@@ -11,6 +11,7 @@ final class DaemonExchange: ReadinessHandler, OpenAttempt, Resumable {
   private let address: DaemonAddress
   private let request: EncodedFrame
   private let timeout: Int64
+  private let memory: AnswerMemory
   private var completion: Completion?
   private var connector: SocketConnector?
   private var socket: Descriptor?
@@ -24,12 +25,13 @@ final class DaemonExchange: ReadinessHandler, OpenAttempt, Resumable {
   /// Starts the exchange. `completion` is called once, never from within this call.
   init(
     _ request: EncodedFrame, with address: DaemonAddress, on loop: EventLoop, timeout: Int64,
-    _ completion: @escaping Completion
+    memory: AnswerMemory, _ completion: @escaping Completion
   ) {
     self.loop = loop
     self.address = address
     self.request = request
     self.timeout = timeout
+    self.memory = memory
     self.completion = completion
     connect()
     isStarting = false
@@ -124,7 +126,7 @@ final class DaemonExchange: ReadinessHandler, OpenAttempt, Resumable {
         .failure(.protocolViolation("usbmuxd answered request \(request.tag) as \(frame.tag)")))
     }
     do throws(MessageError) {
-      finish(.success(try DaemonMessage.decode(frame)))
+      finish(.success(try memory.decode(frame)))
     } catch {
       finish(.failure(.protocolViolation("usbmuxd: \(error)")))
     }

@@ -27,6 +27,7 @@ final class UsbmuxdTransport: Transport {
   private var connectFrames: [Target: EncodedFrame] = [:]
   private var refreshing: [() -> Void] = []
   private var verdicts = VerdictQueue()
+  private let memory = AnswerMemory()
   /// Ids that were announced as gone before the list of devices came.
   private var goneSinceListen: Set<DeviceID> = []
 
@@ -187,7 +188,7 @@ final class UsbmuxdTransport: Transport {
 
   /// Asks for the devices; what the Listen connection told before the answer is taken in first.
   private func list(_ done: @escaping ([DeviceRecord]?) -> Void) {
-    listing = DaemonExchange(listFrame, with: address, on: loop, timeout: Self.listTimeout) {
+    listing = DaemonExchange(listFrame, with: address, on: loop, timeout: Self.listTimeout, memory: memory) {
       [weak self] result, _, _ in
       guard let self else { return }
       listing = nil
@@ -245,7 +246,7 @@ final class UsbmuxdTransport: Transport {
       return FailedAttempt(.failed(error), on: loop, handler)
     }
     let epoch = epoch
-    return DaemonExchange(frame, with: address, on: loop, timeout: timeout) {
+    return DaemonExchange(frame, with: address, on: loop, timeout: timeout, memory: memory) {
       [weak handler] result, socket, watcher in
       guard let handler else { return }
       switch result {
@@ -280,7 +281,7 @@ final class UsbmuxdTransport: Transport {
 
   private func askForVerdicts() {
     guard verdicts.mayAsk else { return }
-    let exchange = DaemonExchange(listFrame, with: address, on: loop, timeout: Self.listTimeout) {
+    let exchange = DaemonExchange(listFrame, with: address, on: loop, timeout: Self.listTimeout, memory: memory) {
       [weak self] result, _, _ in
       guard let self else { return }
       // A daemon that died has ended the Listen connection by now.

@@ -6,10 +6,11 @@
 #include <sys/types.h>
 
 /// A request on an emulated node. `argument` is the third argument of ioctl: an address in the client, mostly.
-/// Returns what ioctl returns, or a negative errno. Called on umockdev's thread.
-typedef long (*cu_request)(void *context, unsigned long request, uint64_t argument);
-/// The client has closed the node. Called on umockdev's thread.
-typedef void (*cu_closed)(void *context);
+/// `file` tells one opening of the node from another. Returns what ioctl returns, or a negative errno. Called on
+/// umockdev's thread.
+typedef long (*cu_request)(void *context, uintptr_t file, unsigned long request, uint64_t argument);
+/// The client has closed the node. Called on umockdev's thread, perhaps after the next opening.
+typedef void (*cu_closed)(void *context, uintptr_t file);
 
 /// Makes the bed in which all devices are. 0, or -1 with a text in `error`. Once in a process.
 int cu_start(const char **error);
@@ -20,6 +21,7 @@ int cu_attach(const char *node, cu_request request, cu_closed closed, void *cont
 void cu_detach(const char *node);
 /// Adds devices as umockdev-record describes them, and sends their uevents.
 int cu_add(const char *description);
+void cu_set_property(const char *path, const char *name, const char *value);
 void cu_set_attribute(const char *path, const char *name, const char *value);
 void cu_uevent(const char *path, const char *action);
 void cu_remove(const char *path);
