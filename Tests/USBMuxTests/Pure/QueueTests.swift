@@ -137,7 +137,9 @@ struct VerdictQueueTests {
     let frame = EncodedFrame(
       try ClientRequest.listDevices.frame(
         tag: 2, info: ClientInfo(programName: "test", clientVersion: "test", libraryVersion: 3)))
-    return DaemonExchange(frame, with: .unix(path: "/nonexistent/socket"), on: loop, timeout: 1) { _, _, _ in
+    return DaemonExchange(
+      frame, with: .unix(path: "/nonexistent/socket"), on: loop, timeout: 1, memory: AnswerMemory()
+    ) { _, _, _ in
     }
   }
 
