@@ -40,8 +40,11 @@ struct RealClientTests {
       try process.run()
     }
 
-    deinit {
-      if process.isRunning { process.terminate() }
+    deinit { end() }
+
+    /// At once: some programs take a request to end as one for later.
+    func end() {
+      if process.isRunning { kill(process.processIdentifier, SIGKILL) }
     }
 
     func type(_ text: String) { input.fileHandleForWriting.write(Data(text.utf8)) }
@@ -95,7 +98,7 @@ struct RealClientTests {
     let harness = try ServerHarness(devices: [.network(2, Self.udid), .usb(1, Self.udid)])
     let port = try freePort()
     let proxy = try run(["iproxy", "\(port):8100"], harness)
-    defer { proxy.process.terminate() }
+    defer { proxy.end() }
     let client = try connectWhenListening(port)
     try client.send(Array("question".utf8))
     let device = try harness.transport.farEnd()
@@ -116,7 +119,7 @@ struct RealClientTests {
     #expect(lines.contains { $0.contains(Self.udid) })
     let port = try freePort()
     let proxy = try run(["pymobiledevice3", "usbmux", "forward", "\(port)", "8100"], harness, address: "")
-    defer { proxy.process.terminate() }
+    defer { proxy.end() }
     let client = try connectWhenListening(port)
     try client.send([1, 2, 3])
     let device = try harness.transport.farEnd()
