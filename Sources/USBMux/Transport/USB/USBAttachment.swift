@@ -20,7 +20,8 @@
     private(set) var device: Device?
     private(set) var link: LinkDriver?
 
-    private unowned let owner: any USBAttachmentOwner
+    /// Nobody any more once the transport was stopped.
+    private weak var owner: (any USBAttachmentOwner)?
     private let context: USBAttachmentContext
     private var life: USBDeviceLife
     private var timer: LoopTimer?
@@ -76,11 +77,11 @@
         case .close: close()
         case .attach: attach()
         case .detach: detach()
-        case .report(let problem): owner.changed(self, report: problem)
+        case .report(let problem): owner?.changed(self, report: problem)
         }
       }
       setTimer()
-      if isGone, jobs == 0, connection == nil { owner.ended(self) }
+      if isGone, jobs == 0, connection == nil { owner?.ended(self) }
     }
 
     private func setTimer() {
@@ -100,23 +101,23 @@
         connection: .usb(
           speed: presence.speed, location: presence.location.identifier, product: presence.product))
       self.device = device
-      owner.attached(self)
-      owner.changed(self, report: nil)
+      owner?.attached(self)
+      owner?.changed(self, report: nil)
     }
 
     private func detach() {
-      owner.detached(self)
+      owner?.detached(self)
       device = nil
     }
 
     private func failed(_ problem: USBProblem) {
       perform(life.openFailed(problem, at: context.now))
-      owner.changed(self, report: nil)
+      owner?.changed(self, report: nil)
     }
 
     private func lost(_ reason: String) {
       perform(life.lost(.link(presence.location, reason: reason), at: context.now))
-      owner.changed(self, report: nil)
+      owner?.changed(self, report: nil)
     }
 
     // MARK: Opening
