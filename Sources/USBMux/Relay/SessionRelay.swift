@@ -75,11 +75,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
   // MARK: Client
 
   func ready(_ readiness: Readiness, _ watcher: Watcher) {
-    if readiness.contains(.hangUp) && !clientHangsUp {
-      clientHangsUp = true
-      // A device that takes nothing keeps its end from being read: that, too, must not last for ever.
-      if link.sendable(session) == 0 && !ending.isLingering { theClock().clientHalfClosed() }
-    }
+    if readiness.contains(.hangUp) { clientHangsUp = true }
     if clientIsUnix && readiness.contains(.broken) {
       ending.clientEnded(gone: true)
       schedule()
@@ -91,6 +87,10 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
     if readiness.contains(.read) {
       clientHasBytes = true
       if ending.deviceTakes { link.wantsToSend(session) } else { discardFromClient() }
+    }
+    // A device that takes nothing keeps the client's end from being read: that, too, must not last for ever.
+    if clientHangsUp && !clientIsDone && ending.device == nil && !isFinished {
+      theClock().clientHalfClosed()
     }
   }
 
@@ -140,12 +140,16 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
 
   /// The device takes nothing more; the client's end must still be noticed.
   private func discardFromClient() {
+    var discarded = 0
     while clientHasBytes && !clientIsDone && !isFinished {
+      // A client that sends as fast as it is read must not keep the thread to itself.
+      if discarded >= Flow.slice { return schedule() }
       switch unsafe Socket.receive(clientSocket, into: resources.buffers.scratch, count: BufferPool.capacity)
       {
-      case .bytes:
+      case .bytes(let count):
         // Who writes to a closed app must be told; what the app said before has arrived by then.
         if ending.isLingering && isDelivered { return finish(.ended, resets: true) }
+        discarded += count
       case .wouldBlock: clientHasNothing()
       case .end: clientEnded()
       case .failed: clientBroke()
