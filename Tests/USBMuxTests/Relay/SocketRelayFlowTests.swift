@@ -33,7 +33,7 @@ struct SocketRelayFlowTests {
     defer { bench.tearDown() }
     try bench.start()
     let (source, sink) = upload ? (bench.client, bench.device) : (bench.device, bench.client)
-    let bytes = pattern(40_000_000)
+    let bytes = pattern(60_000_000)
     let taken = try source.fill(bytes)
     #expect(taken < bytes.count, "somebody holds it all")
     // The relay itself reads no more while its sink is full: what moved between two looks is nothing.
@@ -73,35 +73,31 @@ struct SocketRelayFlowTests {
 
   @Test("Each direction goes on while the other one is blocked")
   func alternate() throws {
-    let bench = try RelayBench { client, device in
-      client.shrinkBuffers()
-      device.shrinkBuffers()
-    }
+    let bench = try RelayBench()
     defer { bench.tearDown() }
     try bench.start()
-    let up = pattern(30_000_000, seed: 1)
-    let down = pattern(30_000_000, seed: 2)
+    let up = pattern(60_000_000, seed: 1)
+    let down = pattern(60_000_000, seed: 2)
     // Block the upload: the device reads nothing.
-    var upSent = try bench.client.fill(up, quietMilliseconds: 100)
-    #expect(upSent < up.count)
+    let blocked = try bench.client.fill(up, quietMilliseconds: 100)
+    try #require(blocked < up.count)
     // The download runs all the same.
-    var downSent = 4_000_000
     try together(
       { try bench.device.send(Array(down[..<4_000_000])) },
       { try expectSame(bench.client.receive(exactly: 4_000_000), Array(down[..<4_000_000])) })
     // Now the other way round: block the download, unblock the upload.
-    downSent += try bench.device.fill(Array(down[downSent...]), quietMilliseconds: 100)
-    #expect(downSent < down.count)
-    let blocked = upSent
-    upSent = 16_000_000
+    let downRest = Array(down[4_000_000...])
+    let downBlocked = try bench.device.fill(downRest, quietMilliseconds: 100)
+    try #require(downBlocked < downRest.count)
+    let next = min(blocked + 4_000_000, up.count)
     try together(
-      { try bench.client.send(Array(up[blocked..<16_000_000])) },
-      { try expectSame(bench.device.receive(exactly: 16_000_000), Array(up[..<16_000_000])) })
+      { try bench.client.send(Array(up[blocked..<next])) },
+      { try expectSame(bench.device.receive(exactly: next), Array(up[..<next])) })
     // And all of the rest.
-    let (upRest, downRest) = (Array(up[16_000_000...]), Array(down[4_000_000...]))
-    let downToSend = Array(down[downSent...])
+    let upRest = Array(up[next...])
     try together(
-      { try bench.client.send(upRest) }, { try bench.device.send(downToSend) },
+      { try bench.client.send(upRest) },
+      { try bench.device.send(Array(downRest[downBlocked...])) },
       { try expectSame(bench.device.receive(exactly: upRest.count), upRest) },
       { try expectSame(bench.client.receive(exactly: downRest.count), downRest) })
   }

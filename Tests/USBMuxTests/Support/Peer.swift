@@ -36,12 +36,6 @@ final class Peer: @unchecked Sendable {
 
   func endSending() { _ = shutdown(number, CInt(SHUT_WR)) }
 
-  /// Small kernel buffers, so that a stall shows soon.
-  func shrinkBuffers(to bytes: CInt = 16384) {
-    _ = cs_set_int(number, SOL_SOCKET, SO_SNDBUF, bytes)
-    _ = cs_set_int(number, SOL_SOCKET, SO_RCVBUF, bytes)
-  }
-
   /// Sends what the kernel takes at once; returns how many bytes that were.
   func sendSome(_ bytes: ArraySlice<UInt8>) throws -> Int {
     let count = bytes.withUnsafeBytes { Glibc.send(number, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }

@@ -28,13 +28,12 @@ final class RelayBench: RelayOwner, @unchecked Sendable {
 
   init(
     client clientKind: Kind = .tcp, device deviceKind: Kind = .unix, needsVerdict: Bool = false,
-    times: RelayTimes = RelayTimes(), prepare: (Peer, Peer) -> Void = { _, _ in }
+    times: RelayTimes = RelayTimes()
   ) throws {
     let (clientNumber, client) = try clientKind.make()
     let (deviceNumber, device) = try deviceKind.make()
     self.client = client
     self.device = device
-    prepare(client, device)
     thread = try LoopThread()
     let loop = thread.loop
     try thread.run { [self] in
