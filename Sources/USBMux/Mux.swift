@@ -129,6 +129,10 @@ public final class Mux: Sendable {
     try await engine.serve(local, options)
   }
 
+  /// As ``deviceEvents()``, for as long as this object lives, by calls on the loop's thread: an asynchronous
+  /// sequence starts threads of the global executor.
+  package func watchDevices(_ body: @escaping @Sendable (DeviceEvent) -> Void) { engine.watchDevices(body) }
+
   /// Calls `body`, on any thread, once all threads that move bytes have answered; never, when one hangs.
   package func whenAnswering(_ body: @escaping @Sendable () -> Void) { engine.whenAnswering(body) }
 

@@ -90,7 +90,7 @@ actor Daemon: Command {
       status.servers = server?.endpoints.map { $0.port == nil ? $0.host : "\($0)" } ?? []
     }
     service.ready()
-    Task { for await event in mux.deviceEvents() { service.take(event) } }
+    mux.watchDevices { [unowned self] event in assumeIsolated { $0.service?.take(event) } }
   }
 
   private func announce(_ forwards: [Forward], _ server: UsbmuxdServer?) {

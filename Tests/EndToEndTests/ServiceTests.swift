@@ -23,6 +23,7 @@
         #expect(ready.contains("STATUS=") && ready.contains("1 forward: 127.0.0.1:\(port) -> 7"))
         #expect(notify.message("STATUS=1 phone: \(phone) (USB);") != nil)
         #expect(notify.messages.allSatisfy { !$0.contains("WATCHDOG") }, "nobody asked for pings")
+        #expect(tunnel.threads == 1)
         #expect(tunnel.works())
         #expect(tunnel.stop() == .exited(0))
         #expect(notify.message("STOPPING=1") != nil)

@@ -49,6 +49,10 @@ package actor Engine {
     hub.subscribe { continuation.yield($0) }
   }
 
+  nonisolated func watchDevices(_ body: @escaping @Sendable (DeviceEvent) -> Void) {
+    loop.execute { self.assumeIsolated { _ = $0.hub.subscribe(body) } }
+  }
+
   func unsubscribe(_ identifier: UInt64) { hub.unsubscribe(identifier) }
 
   // MARK: Streams
