@@ -4,9 +4,10 @@ export SWIFT
 ifneq ($(shell uname -s),Darwin)
   STATIC := --static-swift-stdlib
 endif
+BENCHMARKS := $(CURDIR)/.build/benchmarks
 RELEASE := -c release $(STATIC) --product tunneld
 
-.PHONY: all check test run release format lint docs clean install deb
+.PHONY: all check test run release bench bench-counts bench-programs format lint docs clean install deb
 
 # A debug build.
 all:
@@ -77,11 +78,27 @@ endif
 deb:
 	scripts/build-deb
 
+# Linux. Measures against the installed peers, in rounds that take turns, and writes the table into
+# docs/PERFORMANCE.md. BENCH holds more options: `make bench BENCH="--rounds 9"`.
+bench: bench-programs
+	$(SWIFT) build -c release $(STATIC) --product device-path
+	$(BENCHMARKS)/bench --write docs/PERFORMANCE.md $(BENCH) \
+	  "tunneld=$$($(SWIFT) build $(RELEASE) --show-bin-path)/tunneld --usbmuxd UNIX:{socket} {port}:{devport}"
+	$$($(SWIFT) build $(RELEASE) --show-bin-path)/device-path
+
+# Linux. Holds system calls, instructions and allocations against Benchmarks/counts.txt. COUNTS=--record writes it anew.
+bench-counts: bench-programs
+	Benchmarks/counts $(COUNTS) "$$($(SWIFT) build $(RELEASE) --show-bin-path)/tunneld"
+
+bench-programs:
+	$(SWIFT) build $(RELEASE)
+	$(MAKE) --no-print-directory -C Benchmarks OUT=$(BENCHMARKS)
+
 format:
-	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests
+	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks
 
 lint:
-	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests
+	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks
 
 docs:
 	scripts/missing-docs

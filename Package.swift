@@ -67,6 +67,11 @@ let package = Package(
       ],
       swiftSettings: strict),
 
+    // Measures the device protocol's side of the data path against a plain copy (`make bench`).
+    .executableTarget(
+      name: "device-path", dependencies: ["MuxProtocol"], path: "Benchmarks/DevicePath", swiftSettings: strict
+    ),
+
     .testTarget(name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"]),
     .testTarget(name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone", "EventLoop", "CSystem"]),
     .testTarget(name: "TunneldTests", dependencies: ["tunneld"]),

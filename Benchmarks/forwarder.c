@@ -97,7 +97,7 @@ int forwarder_start(struct forwarder *forwarder, const char *command, const char
 void forwarder_stop(struct forwarder *forwarder) {
   if (forwarder->process <= 0) return;
   kill(forwarder->process, SIGTERM);
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < 10000; i++) {
     if (waitpid(forwarder->process, NULL, WNOHANG)) {
       forwarder->process = 0;
       return;

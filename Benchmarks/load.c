@@ -122,14 +122,14 @@ int load_amount(int port, enum direction direction, uint64_t bytes, const struct
   struct timeval minute = {.tv_sec = 60};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof minute);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &minute, sizeof minute);
-  uint64_t wanted = counters->discarded + bytes, left = bytes;
+  uint64_t wanted = (counters ? counters->discarded : 0) + bytes, left = bytes;
   while (left) {
     size_t count = left < CHUNK ? (size_t)left : CHUNK;
     ssize_t moved = direction == DOWN ? recv(fd, chunk, count, 0) : send(fd, chunk, count, MSG_NOSIGNAL);
     if (moved <= 0) break;
     left -= (uint64_t)moved;
   }
-  for (int i = 0; direction == UP && !left && counters->discarded < wanted && i < 60000; i++) usleep(1000);
+  for (int i = 0; counters && direction == UP && !left && counters->discarded < wanted && i < 60000; i++) usleep(1000);
   close(fd);
   return left ? -1 : 0;
 }

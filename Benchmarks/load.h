@@ -38,7 +38,7 @@ int dial(int port, char service);
 // `streams` at once for `seconds`, after a short start.
 struct bulk load_bulk(int port, enum direction direction, int streams, double seconds,
                       const struct phone_counters *counters);
-// Moves exactly `bytes` through one stream; -1 when it breaks.
+// Moves exactly `bytes` through one stream; -1 when it breaks. Without counters an upload is done when it is sent.
 int load_amount(int port, enum direction direction, uint64_t bytes, const struct phone_counters *counters);
 // 64 bytes there and back, one after the other, for `seconds` or `limit` times.
 struct latency load_round_trips(int port, double seconds, int limit);

@@ -30,6 +30,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   let timers = TimerPool()
   /// Who asked to be called again, in order.
   private var again: [any Resumable] = []
+  /// Those of them whose turn it is; kept, so that a turn costs no allocation.
+  private var resuming: [any Resumable] = []
 
   private enum Job {
     case task(UnownedJob)
@@ -138,9 +140,9 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   func runAgain() {
     guard !again.isEmpty else { return }
-    let now = again
-    again = []
-    for object in now { object.resume() }
+    swap(&again, &resuming)
+    for index in resuming.indices { resuming[index].resume() }
+    resuming.removeAll(keepingCapacity: true)
   }
 
   // MARK: Executor

@@ -6,7 +6,7 @@ internal import EventLoop
 /// another one (``detach()``, ``attach(to:owner:)``).
 final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   /// Delivered bytes after which a connection counts as bulk.
-  static let bulkThreshold: UInt64 = 4 << 20
+  static let bulkThreshold: UInt64 = 1 << 20
 
   /// The connection's number in the log.
   let identifier: UInt64

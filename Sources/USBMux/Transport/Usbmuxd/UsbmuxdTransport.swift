@@ -281,7 +281,9 @@ final class UsbmuxdTransport: Transport {
 
   private func askForVerdicts() {
     guard verdicts.mayAsk else { return }
-    let exchange = DaemonExchange(listFrame, with: address, on: loop, timeout: Self.listTimeout, memory: memory) {
+    let exchange = DaemonExchange(
+      listFrame, with: address, on: loop, timeout: Self.listTimeout, memory: memory
+    ) {
       [weak self] result, _, _ in
       guard let self else { return }
       // A daemon that died has ended the Listen connection by now.
