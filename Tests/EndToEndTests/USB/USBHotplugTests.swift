@@ -101,6 +101,43 @@
         #expect(usb.memory - before.memory < 2 * mebibyte, "\(usb.memory) \(before.memory)")
       }
 
+      /// Everything at once, under load: it goes on, and ends when it is told to.
+      @Test func chaos() throws {
+        let seed = UInt64.random(in: 0 ... .max)
+        var random = SeededGenerator(seed: seed)
+        let usb = try EmulatedUSB(["1-1"], ports: [7, 19])
+        let (echo, characters) = (try usb.tunnel.port(7), try usb.tunnel.port(19))
+        let isOver = Monitor()
+        nonisolated(unsafe) var over = false
+        for index in 0..<3 {
+          Thread {
+            while !isOver.reading({ over }) {
+              guard let client = try? Client(port: index == 0 ? echo : characters) else { continue }
+              _ = try? client.exchange(send: index == 0 ? 1 << 20 : 0, receive: 1 << 20, within: 1)
+            }
+          }.start()
+        }
+        defer { isOver.changing { over = true } }
+        let faults = [
+          "unplug 1-1", "unplug 1-1 silent", "vanish 1-1", "select 1-1 1", "set 1-1 next-in=71",
+          "set 1-1 next-out=32", "set 1-1 out-of-memory=3", "set 1-1 hold=1 next-in=71", "set 1-1 hold=0",
+        ]
+        for _ in 0..<15 {
+          usleep(.random(in: 50_000...500_000, using: &random))
+          let fault = faults[.random(in: faults.indices, using: &random)]
+          try usb.perform(fault)
+          guard fault.hasPrefix("unplug") || fault.hasPrefix("vanish") else { continue }
+          usleep(.random(in: 0...200_000, using: &random))
+          let how = ["", "claim-errors=2", "active=0", "mute=1"][.random(in: 0..<4, using: &random)]
+          try usb.perform("attach 1-1 \(how)")
+        }
+        try usb.perform("set 1-1 hold=0")
+        #expect(eventually(within: 15) { usb.tunnel.works(7, within: 1) }, "seed \(seed): \(usb.tunnel.log)")
+        // A claim that was lost shows in the next transfer, so that much is no fault here.
+        #expect(try usb.count("violations") == 0, "seed \(seed): \(usb.status())")
+        #expect(usb.tunnel.stop() == .exited(0), "seed \(seed): \(usb.tunnel.log)")
+      }
+
       // MARK: Claims
 
       /// The kernel or udev selects another configuration: the claim is gone, the device is not.
