@@ -17,7 +17,7 @@ public struct USBOptions: Hashable, Sendable {
   /// Memory shared with the controller is uncached on many ARM machines, where reading from it costs more than
   /// the copy that it saves.
   public init(
-    mode: USBDeviceMode? = nil, readCount: Int = 4, readSize: Int = 32 * 1024, writeCount: Int = 4,
+    mode: USBDeviceMode? = nil, readCount: Int = 8, readSize: Int = 16 * 1024, writeCount: Int = 4,
     usesDeviceMemory: Bool? = nil
   ) {
     self.mode = mode
