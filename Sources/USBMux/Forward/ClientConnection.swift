@@ -202,8 +202,9 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
 }
 
 extension Duration {
-  /// For the loop's clock: whole nanoseconds, 0 for a negative time.
-  var nanosecondsOfLoop: Int64 { max(0, saturatingNanoseconds) }
+  /// For the loop's clock: whole nanoseconds, 0 for a negative time, and never so many that they cannot be added
+  /// to the time that it is.
+  var nanosecondsOfLoop: Int64 { min(max(0, saturatingNanoseconds), Int64.max / 2) }
 }
 
 extension RelaySummary.Reason: CustomStringConvertible {

@@ -18,11 +18,12 @@ final class Listener: ReadinessHandler, Resumable {
   private static let slice = 16
 
   let address: SocketAddress
-  private let socket: Descriptor
+  private var socket: Descriptor?
   private let loop: EventLoop
   private unowned let owner: any ListenerOwner
   private var watcher: Watcher?
   private var mayBeReady = false
+  private var isScheduled = false
 
   init(
     _ socket: consuming Descriptor, at address: SocketAddress, on loop: EventLoop, owner: any ListenerOwner
@@ -31,30 +32,41 @@ final class Listener: ReadinessHandler, Resumable {
     self.loop = loop
     self.owner = owner
     let number = socket.number
-    self.socket = socket
+    self.socket = consume socket
     watcher = try Watcher(number, on: loop, handler: self)
   }
 
-  /// Takes no more connections. Those in the kernel's queue are refused when the listener goes.
-  func close() { watcher.drop() }
+  /// Takes no more connections; those in the kernel's queue are refused, and the address is free.
+  func close() {
+    watcher.dropBeforeClose()
+    socket = nil
+  }
 
   func ready(_ readiness: Readiness, _ watcher: Watcher) {
     mayBeReady = true
     accept()
   }
 
-  func resume() { accept() }
+  func resume() {
+    isScheduled = false
+    accept()
+  }
 
-  /// There may be room again.
+  /// There may be room again. Not at once: the connection that made room may have ended while it was accepted.
   func acceptAgain() {
-    if mayBeReady { accept() }
+    if mayBeReady { schedule() }
+  }
+
+  private func schedule() {
+    guard !isScheduled else { return }
+    isScheduled = true
+    loop.resume(self)
   }
 
   private func accept() {
-    guard watcher != nil else { return }
     for _ in 0..<Self.slice {
-      guard owner.mayAccept else { return }
-      let number = cs_accept(socket.number)
+      guard let listener = socket?.number, owner.mayAccept else { return }
+      let number = cs_accept(listener)
       if number >= 0 {
         owner.accepted(Descriptor(owning: number), isUnix: address.isUnix)
         continue
@@ -68,6 +80,6 @@ final class Listener: ReadinessHandler, Resumable {
       if error.isExhaustion { return owner.cannotAccept(error) }
       // A connection that died in the queue, or a signal: the next one.
     }
-    loop.resume(self)
+    schedule()
   }
 }
