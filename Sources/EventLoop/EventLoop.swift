@@ -141,7 +141,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   func runAgain() {
     guard !again.isEmpty else { return }
     swap(&again, &resuming)
-    for index in resuming.indices { resuming[index].resume() }
+    // Who stops the loop has gone, and with it those whom these objects would call.
+    for index in resuming.indices where !stopping.load(ordering: .acquiring) { resuming[index].resume() }
     resuming.removeAll(keepingCapacity: true)
   }
 
