@@ -103,6 +103,7 @@ static void measure_bulk(struct peer *peer, int round, enum direction direction,
   struct bulk bulk = load_bulk(forwarder.port, direction, streams, streams < 64 ? seconds : 4 * seconds, counters);
   double used = forwarder_cpu(&forwarder) - before;
   if (bulk.broken) peer->stalled++;
+  if (!bulk.bytes) return forwarder_stop(&forwarder);
   peer->values[speed][round] = bulk.megabytes_per_second;
   // The start before the measured time costs too; the bytes of both are about in proportion to their times.
   if (cpu >= 0)
