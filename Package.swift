@@ -40,6 +40,11 @@ let package = Package(
     ),
     // Loaded when it is needed, so that there is nothing to link.
     .systemLibrary(name: "CLibSystemd", providers: [.apt(["libsystemd-dev"])]),
+    .systemLibrary(
+      name: "CLibINI",
+      pkgConfig: "inih",
+      providers: [.apt(["libinih-dev"]), .brew(["inih"])]
+    ),
     .target(name: "CSystem"),
 
     // The protocols: no sockets, no USB, no clock.
@@ -48,6 +53,8 @@ let package = Package(
     .target(name: "SimulatedPhone", dependencies: ["MuxProtocol"], swiftSettings: strict),
     // One thread, its readiness loop, and what the kernel gives to it.
     .target(name: "EventLoop", dependencies: ["CLibUV", "CSystem"], swiftSettings: strict),
+    // What is said over the control socket: no sockets.
+    .target(name: "ControlProtocol", swiftSettings: strict),
     // The library: devices, streams, forwards.
     .target(
       name: "USBMux",
@@ -62,7 +69,7 @@ let package = Package(
     .executableTarget(
       name: "tunneld",
       dependencies: [
-        "USBMux", "MuxProtocol", "EventLoop", "CSystem",
+        "USBMux", "MuxProtocol", "ControlProtocol", "EventLoop", "CSystem", "CLibINI",
         .target(name: "CLibSystemd", condition: .when(platforms: [.linux])),
       ],
       swiftSettings: strict),
@@ -73,8 +80,9 @@ let package = Package(
     ),
 
     .testTarget(name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"]),
+    .testTarget(name: "ControlProtocolTests", dependencies: ["ControlProtocol"]),
     .testTarget(name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone", "EventLoop", "CSystem"]),
-    .testTarget(name: "TunneldTests", dependencies: ["tunneld"]),
+    .testTarget(name: "TunneldTests", dependencies: ["tunneld", "ControlProtocol"]),
     // Runs the real binary; knows nothing of the project's own code.
     .testTarget(name: "EndToEndTests", dependencies: ["tunneld"]),
   ]
