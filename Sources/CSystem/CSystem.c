@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__linux__)
@@ -22,6 +23,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 
 _Static_assert((int)CS_EPOLL_IN == (int)EPOLLIN && (int)CS_EPOLL_OUT == (int)EPOLLOUT && (int)CS_EPOLL_ERR == (int)EPOLLERR &&
                    (int)CS_EPOLL_HUP == (int)EPOLLHUP && (int)CS_EPOLL_RDHUP == (int)EPOLLRDHUP,
@@ -304,6 +306,82 @@ int64_t cs_peer_process(int fd) {
   (void)fd;
   return 0;
 #endif
+}
+
+int cs_peer_credentials(int fd, uint32_t *user, uint32_t *group) {
+#if defined(__linux__)
+  struct ucred credentials;
+  socklen_t length = sizeof credentials;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length)) return -1;
+  *user = credentials.uid;
+  *group = credentials.gid;
+  return 0;
+#else
+  uid_t peer_user;
+  gid_t peer_group;
+  if (getpeereid(fd, &peer_user, &peer_group)) return -1;
+  *user = peer_user;
+  *group = peer_group;
+  return 0;
+#endif
+}
+
+int cs_peer_has_group(int fd, uint32_t group) {
+#if defined(__linux__)
+#if !defined(SO_PEERGROUPS)
+#define SO_PEERGROUPS 59
+#endif
+  gid_t groups[1024];
+  socklen_t length = sizeof groups;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length)) return 0;
+  for (size_t index = 0; index < length / sizeof *groups; index++) {
+    if (groups[index] == group) return 1;
+  }
+  return 0;
+#elif defined(LOCAL_PEERCRED)
+  struct xucred credentials;
+  socklen_t length = sizeof credentials;
+  if (getsockopt(fd, SOL_LOCAL, LOCAL_PEERCRED, &credentials, &length)) return 0;
+  for (int index = 0; index < credentials.cr_ngroups; index++) {
+    if (credentials.cr_groups[index] == group) return 1;
+  }
+  return 0;
+#else
+  (void)fd;
+  (void)group;
+  return 0;
+#endif
+}
+
+int cs_process_descriptor(int64_t process) {
+#if defined(__linux__)
+#if !defined(SYS_pidfd_open)
+#define SYS_pidfd_open 434
+#endif
+  return (int)syscall(SYS_pidfd_open, (pid_t)process, 0);
+#else
+  (void)process;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
+void cs_unblock_signals(void) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
+  sigprocmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+void cs_utc_time(char text[25]) {
+  struct timespec now;
+  struct tm parts;
+  clock_gettime(CLOCK_REALTIME, &now);
+  gmtime_r(&now.tv_sec, &parts);
+  size_t count = strftime(text, 25, "%Y-%m-%dT%H:%M:%S", &parts);
+  snprintf(text + count, 25 - count, ".%03dZ", (int)(now.tv_nsec / 1000000));
 }
 
 uint64_t cs_raise_descriptor_limit(void) {

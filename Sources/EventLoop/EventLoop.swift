@@ -28,6 +28,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   private let stopping = Atomic<Bool>(false)
   let poller: Poller
   let timers = TimerPool()
+  /// How long the turns took. Read on the loop's thread.
+  package internal(set) var turns = TurnTimes()
   /// Who asked to be called again, in order.
   private var again: [any Resumable] = []
   /// Those of them whose turn it is; kept, so that a turn costs no allocation.

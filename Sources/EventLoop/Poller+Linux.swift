@@ -42,6 +42,8 @@
       let sleeps = !pendingChanges && !loop.mustNotSleep
       let timeout = sleeps ? libuvTimeout : 0
       let count = unsafe cs_epoll_wait(set.number, events.baseAddress, CInt(Poller.batch), timeout)
+      let start = loop.now
+      defer { loop.turns.add(loop.now - start) }
       var libuvIsReady = pendingChanges || libuvTimeout == 0 || (sleeps && count == 0)
       var index = 0
       while index < Int(count) {

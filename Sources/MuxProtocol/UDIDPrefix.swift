@@ -24,6 +24,11 @@ public struct UDIDPrefix: Hashable, Sendable, CustomStringConvertible {
     udid.comparable.hasPrefix(digits)
   }
 
+  /// Whether a phone can be meant by both: one is the beginning of the other.
+  package func overlaps(_ other: UDIDPrefix) -> Bool {
+    digits.hasPrefix(other.digits) || other.digits.hasPrefix(digits)
+  }
+
   /// What a prefix finds among the phones that are there.
   public enum Match: Hashable, Sendable {
     /// No phone begins so.

@@ -119,6 +119,17 @@ public final class Mux: Sendable {
     try await engine.forward(local, to: port, options)
   }
 
+  /// Lets a forward's new connections lead elsewhere; its listeners and the streams that are open stay.
+  package func change(_ forward: Forward, to port: DevicePort, options: ForwardOptions) async {
+    await engine.change(forward.identifier, to: port, options)
+  }
+
+  /// Devices, connections and counters.
+  package func status() async -> MuxStatus { await engine.status() }
+
+  /// The least important lines that the log handler gets from now on.
+  package func setLogLevel(_ level: LogLevel) async { await engine.setLogLevel(level) }
+
   /// Serves the devices to other programs as a usbmuxd would, on a Unix socket or on a loopback address, until
   /// ``UsbmuxdServer/stop()`` is called or this object goes.
   ///

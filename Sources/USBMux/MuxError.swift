@@ -65,6 +65,39 @@ public enum MuxError: Error, Hashable, Sendable, CustomStringConvertible {
     }
   }
 
+  /// The kind alone, for counting.
+  package enum Kind: String, CaseIterable, Sendable {
+    case noDaemon = "no_daemon"
+    case permissionDenied = "permission_denied"
+    case noSuchDevice = "no_such_device"
+    case onlyOverNetwork = "only_over_network"
+    case ambiguousDevice = "ambiguous_device"
+    case refused
+    case deviceGone = "device_gone"
+    case protocolViolation = "protocol_violation"
+    case timeout
+    case cannotListen = "cannot_listen"
+    case system
+    case closed
+  }
+
+  package var kind: Kind {
+    switch self {
+    case .noDaemon: .noDaemon
+    case .permissionDenied: .permissionDenied
+    case .noSuchDevice: .noSuchDevice
+    case .onlyOverNetwork: .onlyOverNetwork
+    case .ambiguousDevice: .ambiguousDevice
+    case .refused: .refused
+    case .deviceGone: .deviceGone
+    case .protocolViolation: .protocolViolation
+    case .timeout: .timeout
+    case .cannotListen: .cannotListen
+    case .system: .system
+    case .closed: .closed
+    }
+  }
+
   private static func text(_ seconds: Double) -> String {
     let whole = seconds.rounded()
     return whole == seconds && whole < 1e9 ? "\(Int(whole))" : "\(seconds)"

@@ -73,6 +73,17 @@ socklen_t cs_address_unix(const char *path, struct sockaddr_storage *address);
 /// The process at the other end of a Unix socket (for a connected one: the process that listened); 0 where
 /// it cannot be told.
 int64_t cs_peer_process(int fd);
+/// User and group of the process at the other end of a Unix socket. 0, or -1 with errno.
+int cs_peer_credentials(int fd, uint32_t *user, uint32_t *group);
+/// Whether `group` is one of that process's groups: 1 yes, 0 no, or it cannot be told.
+int cs_peer_has_group(int fd, uint32_t group);
+
+/// A descriptor that becomes readable when the process ends (Linux 5.3), closed on exec. -1 with errno.
+int cs_process_descriptor(int64_t process);
+/// Lets SIGTERM, SIGINT and SIGHUP reach this process, whatever mask it was started with.
+void cs_unblock_signals(void);
+/// The time of day in UTC, as `2024-01-31T12:34:56.789Z`, into 25 bytes.
+void cs_utc_time(char text[25]);
 
 /// Raises the soft limit of descriptors to the hard one; returns the limit in force.
 uint64_t cs_raise_descriptor_limit(void);

@@ -48,6 +48,17 @@ actor BulkWorker {
   /// Calls `body` on the worker's thread, in its turn.
   nonisolated func whenAnswering(_ body: @escaping @Sendable () -> Void) { perform { _ in body() } }
 
+  /// How things are on this thread.
+  struct Snapshot: Sendable {
+    let delivered: MovedBytes
+    let turns: TurnTimes
+  }
+
+  /// Asked for, so that relays need not tell their progress.
+  func snapshot() -> Snapshot {
+    Snapshot(delivered: core.relays.mapValues(\.delivered), turns: loop.turns)
+  }
+
   private nonisolated func perform(_ body: @escaping @Sendable (Core) -> Void) {
     loop.execute { self.assumeIsolated { body($0.core) } }
   }

@@ -126,6 +126,19 @@ package actor Engine {
 
   func remove(_ forward: UInt64) { hub.removeForward(forward) }
 
+  func change(_ forward: UInt64, to port: DevicePort, _ options: ForwardOptions) {
+    hub.changeForward(forward, to: port, options)
+  }
+
+  // MARK: Status
+
+  func status() async -> MuxStatus {
+    let worker = await hub.worker?.snapshot()
+    return hub.status(worker: worker)
+  }
+
+  func setLogLevel(_ level: LogLevel) { hub.log.level = level }
+
   // MARK: Servers
 
   func serve(_ local: ListenAddress, _ options: ServerOptions) throws(MuxError) -> UsbmuxdServer {

@@ -7,9 +7,10 @@ final class Hub: TransportObserver {
   let log: Log
   let transport: any Transport
   let resources: RelayResources
-  private var forwards: [UInt64: ForwardState] = [:]
-  private var connections: [UInt64: ClientConnection] = [:]
-  private var servers: [UInt64: ServerState] = [:]
+  private(set) var forwards: [UInt64: ForwardState] = [:]
+  private(set) var connections: [UInt64: ClientConnection] = [:]
+  private(set) var servers: [UInt64: ServerState] = [:]
+  var statistics = Statistics()
   private var lastIdentifier: UInt64 = 0
   private let maximumConnections: Int
   private var acceptPause: LoopTimer?
@@ -18,7 +19,7 @@ final class Hub: TransportObserver {
   private var subscribers: [UInt64: (DeviceEvent) -> Void] = [:]
   private var readyWaiters: [() -> Void] = []
   private var bridges: [UInt64: StreamBridge] = [:]
-  private var worker: BulkWorker?
+  private(set) var worker: BulkWorker?
   private var movedRelays: [UInt64: StreamRelay] = [:]
   /// When a worker may be tried to be made again.
   private var nextWorkerTry: Int64 = 0
@@ -71,6 +72,11 @@ final class Hub: TransportObserver {
     forwards[forward.identifier] = forward
     log.write(.info, "listening: \(forward.name)")
     return forward
+  }
+
+  /// Lets new connections of a forward lead elsewhere.
+  func changeForward(_ identifier: UInt64, to port: DevicePort, _ options: ForwardOptions) {
+    forwards[identifier]?.change(to: port, options)
   }
 
   /// Stops to listen, and ends the forward's connections.
@@ -126,6 +132,7 @@ final class Hub: TransportObserver {
     let connection = ClientConnection(
       nextIdentifier(), client: client, isUnix: isUnix, forward: forward, hub: self)
     connections[connection.identifier] = connection
+    statistics.accepted &+= 1
     connection.proceed()
   }
 
@@ -147,6 +154,7 @@ final class Hub: TransportObserver {
   func connectionEnded(_ connection: ClientConnection) {
     let wasFull = isFull
     connections[connection.identifier] = nil
+    connection.forward.connectionEnded()
     connectionsChanged(wasFull: wasFull)
   }
 

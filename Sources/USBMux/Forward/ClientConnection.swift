@@ -11,6 +11,8 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
   let identifier: UInt64
   /// The forward that accepted it.
   let forward: ForwardState
+  /// The forward may lead elsewhere by now.
+  private var devicePort: DevicePort
   private let isUnix: Bool
   private unowned let hub: Hub
   private var client: Descriptor?
@@ -20,6 +22,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
   /// The device that was chosen last.
   private(set) var device: Device?
   private var reopensLeft = ClientConnection.reopens
+  private let start: Int64
   private var deadline: Int64
 
   private enum State {
@@ -39,8 +42,10 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
     self.identifier = identifier
     self.isUnix = isUnix
     self.forward = forward
+    devicePort = forward.devicePort
     self.hub = hub
-    deadline = hub.loop.now + forward.options.wait.nanosecondsOfLoop
+    start = hub.loop.now
+    deadline = start + forward.options.wait.nanosecondsOfLoop
     let number = client.number
     self.client = consume client
     watcher = try? Watcher(number, on: hub.loop, handler: self)
@@ -57,10 +62,11 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
     do throws(MuxError) {
       let device = try forward.options.device.choose(from: hub.transport.devices)
       self.device = device
+      devicePort = forward.devicePort
       stopWaiting()
       state = .opening(
         hub.transport.open(
-          device, port: forward.devicePort, timeout: forward.options.connectTimeout.nanosecondsOfLoop, self))
+          device, port: devicePort, timeout: forward.options.connectTimeout.nanosecondsOfLoop, self))
     } catch {
       // Waiting makes no two devices one.
       if case .ambiguousDevice = error { return fail(error) }
@@ -122,8 +128,9 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
       over: channel, times: times, hub: hub
     ) { [unowned self] in relayEnded($0) }
     state = .relaying(relay)
+    hub.statistics.opened &+= 1
     hub.log.write(
-      .info, connection: identifier, "open: \(forward.name) -> \(device.udid):\(forward.devicePort)")
+      .info, connection: identifier, "open: \(forward.name) -> \(device.udid):\(devicePort)")
     relay.start()
   }
 
@@ -146,6 +153,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
   }
 
   private func fail(_ error: MuxError) {
+    hub.statistics.failed(error)
     hub.log.limited(
       .warning, topic: "\(forward.identifier) \(error)", connection: identifier, "\(forward.name): \(error)")
     end(resets: true)
@@ -154,6 +162,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
   // MARK: Relaying
 
   private func relayEnded(_ summary: RelaySummary) {
+    hub.statistics.ended(summary)
     if summary.reason == .deviceLost {
       hub.log.limited(
         .warning, topic: "\(forward.identifier) lost", connection: identifier,
@@ -188,6 +197,23 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
     case .new, .waiting, .refreshing: end(resets: true)
     case .over: break
     }
+  }
+
+  /// For a status; nil when it is over.
+  func status(at now: Int64, _ moved: MovedBytes) -> MuxStatus.ConnectionStatus? {
+    var bytes: (sent: UInt64, received: UInt64) = (0, 0)
+    let shown: MuxStatus.ConnectionStatus.State
+    switch state {
+    case .new, .waiting, .refreshing: shown = .waiting
+    case .opening: shown = .opening
+    case .relaying(let relay):
+      shown = .open
+      bytes = relay.delivered(moved)
+    case .over: return nil
+    }
+    return MuxStatus.ConnectionStatus(
+      identifier: identifier, forward: forward.identifier, udid: device?.udid, port: devicePort, state: shown,
+      age: .nanoseconds(now - start), sent: bytes.sent, received: bytes.received)
   }
 
   private func end(resets: Bool) {

@@ -14,7 +14,8 @@ public final class Forward: Sendable {
     }
   }
 
-  let identifier: UInt64
+  /// Its number in ``MuxStatus``.
+  package let identifier: UInt64
   private let engine: Engine
   /// The port on the device.
   public let devicePort: DevicePort

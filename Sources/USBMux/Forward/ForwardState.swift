@@ -4,10 +4,11 @@ internal import EventLoop
 final class ForwardState: ListenerOwner {
   let identifier: UInt64
   let local: ListenAddress
-  let devicePort: DevicePort
-  let options: ForwardOptions
-  /// What the log calls it.
-  let name: String
+  private(set) var devicePort: DevicePort
+  private(set) var options: ForwardOptions
+  /// Connections that are open, or on their way to it.
+  private(set) var connectionCount = 0
+  private(set) var acceptedCount: UInt64 = 0
   private(set) var addresses: [SocketAddress] = []
   private unowned let hub: Hub
   private var listeners: [Listener] = []
@@ -25,7 +26,6 @@ final class ForwardState: ListenerOwner {
     self.hub = hub
     var bound = try BoundSockets(local)
     addresses = bound.addresses
-    name = (addresses.first?.description ?? local.description) + " -> \(devicePort)"
     if case .unix(let path) = local { socketFile = (path, UnixSocketFile.identity(path)) }
     do throws(SystemError) {
       for (index, address) in addresses.enumerated() {
@@ -38,6 +38,16 @@ final class ForwardState: ListenerOwner {
     }
   }
 
+  /// What the log calls it.
+  var name: String { "\(addresses.first?.description ?? local.description) -> \(devicePort)" }
+
+  /// Leads elsewhere from now on. Connections that have their stream keep it.
+  func change(to devicePort: DevicePort, _ options: ForwardOptions) {
+    self.devicePort = devicePort
+    self.options = options
+    acceptAgain()
+  }
+
   /// Stops to listen. The connections go on.
   func close() {
     for listener in listeners { listener.close() }
@@ -48,9 +58,26 @@ final class ForwardState: ListenerOwner {
 
   // MARK: Listeners
 
-  var mayAccept: Bool { hub.mayAccept }
+  private var isFull: Bool { connectionCount >= options.maximumConnections ?? .max }
+
+  var mayAccept: Bool {
+    guard isFull else { return hub.mayAccept }
+    hub.log.limited(
+      .warning, topic: "\(identifier) limit",
+      "\(name): \(connectionCount) connections are open, which is its limit: others wait until one ends")
+    return false
+  }
+
+  /// A connection of this forward has ended.
+  func connectionEnded() {
+    let wasFull = isFull
+    connectionCount -= 1
+    if wasFull { acceptAgain() }
+  }
 
   func accepted(_ client: consuming Descriptor, isUnix: Bool) {
+    connectionCount += 1
+    acceptedCount &+= 1
     hub.accepted(client, isUnix: isUnix, by: self)
   }
 

@@ -133,7 +133,9 @@ struct BoundSockets: ~Copyable {
     } catch {
       let kind: MuxError.ListenFailure =
         error.isAddressInUse ? .inUse : error.isPermission ? .denied : .unusable
-      throw .cannotListen(address: "\(address)", kind, reason: error.message)
+      var reason = error.message
+      if kind == .inUse, let holder = PortHolder.find(address) { reason += " by \(holder)" }
+      throw .cannotListen(address: "\(address)", kind, reason: reason)
     }
   }
 }

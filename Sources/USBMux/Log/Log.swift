@@ -3,7 +3,7 @@ internal import EventLoop
 /// The log of one engine. Lives on its loop thread.
 final class Log {
   private let loop: EventLoop
-  private let level: LogLevel
+  var level: LogLevel
   private let handler: LogHandler?
   private var limiter = LogLimiter()
 

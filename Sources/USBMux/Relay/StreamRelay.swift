@@ -14,6 +14,8 @@ final class StreamRelay: RelayOwner {
   private var epoch: UInt64?
   private var clientWatcher: Watcher?
   private var deviceWatcher: Watcher?
+  /// When it went to the worker.
+  private var deliveredBefore: (sent: UInt64, received: UInt64) = (0, 0)
 
   private enum Place {
     case sockets(SocketRelay)
@@ -66,6 +68,16 @@ final class StreamRelay: RelayOwner {
     }
   }
 
+  /// Bytes delivered so far; `moved` is what the worker has told.
+  func delivered(_ moved: MovedBytes) -> (sent: UInt64, received: UInt64) {
+    switch place {
+    case .sockets(let relay): relay.delivered
+    case .session(let relay): relay.delivered
+    case .worker: moved[identifier] ?? deliveredBefore
+    case .over: (0, 0)
+    }
+  }
+
   /// The device is gone.
   func deviceLost() {
     switch place {
@@ -100,6 +112,7 @@ final class StreamRelay: RelayOwner {
   func relayIsBulk(_ relay: SocketRelay) {
     guard let worker = hub.bulkWorker() else { return relay.goOn() }
     relay.detach()
+    deliveredBefore = relay.delivered
     place = .worker(worker)
     hub.moved(self, identifier)
     worker.adopt(BulkWorker.Transit(relay: relay))

@@ -21,7 +21,9 @@ struct OutputQueue {
   var count: Int { bytes.count - sent }
   var isEmpty: Bool { count == 0 }
 
-  mutating func append(_ frame: EncodedFrame) { bytes.append(contentsOf: frame.bytes) }
+  mutating func append(_ frame: EncodedFrame) { append(frame.bytes) }
+
+  mutating func append(_ more: some Sequence<UInt8>) { bytes.append(contentsOf: more) }
 
   mutating func send(to socket: CInt) -> Outcome {
     while !isEmpty {

@@ -50,7 +50,7 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     case granted(Device, DevicePort)
     /// Is told what happens to devices.
     case listening(Listening)
-    case relaying(StreamRelay, Device)
+    case relaying(StreamRelay, Device, DevicePort, since: Int64)
     /// Takes its last answer.
     case ending
     case over
@@ -330,7 +330,8 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
 
   /// The program keeps its connection: it may ask for something else.
   private func refuse(_ connecting: Connecting, _ error: OpenError) {
-    log(.info, "\(connecting.device.udid):\(connecting.port): \(error.words)")
+    server.hub.statistics.failed(error.cause, resets: false)
+    log(.info, "\(connecting.device.udid):\(connecting.port): \(error.cause)")
     state = .commands
     answer(.result(error.result), to: connecting.request)
     // Not at once: this may be a call from within `receive`.
@@ -347,14 +348,25 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
       identifier, client: socket, clientIsUnix: isUnix, clientWatcher: nil, to: device, over: channel,
       times: times, hub: server.hub
     ) { [unowned self] in relayEnded($0) }
-    state = .relaying(relay, device)
+    state = .relaying(relay, device, port, since: server.hub.loop.now)
+    server.hub.statistics.opened &+= 1
     log(.info, "open: \(server.name) -> \(device.udid):\(port)")
     relay.start()
   }
 
   private func relayEnded(_ summary: RelaySummary) {
+    server.hub.statistics.ended(summary)
     log(.info, "\(summary.reason): \(summary.sent) bytes sent, \(summary.received) received")
     end()
+  }
+
+  /// For a status; nil when it has no stream.
+  func status(at now: Int64, _ moved: MovedBytes) -> MuxStatus.ConnectionStatus? {
+    guard case .relaying(let relay, let device, let port, let since) = state else { return nil }
+    let bytes = relay.delivered(moved)
+    return MuxStatus.ConnectionStatus(
+      identifier: identifier, forward: nil, udid: device.udid, port: port, state: .open,
+      age: .nanoseconds(now - since), sent: bytes.sent, received: bytes.received)
   }
 
   // MARK: Ends
@@ -366,14 +378,14 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
       connecting.attempt?.cancel()
       refuse(connecting, .failed(.deviceGone))
     case .granted(let granted, _) where granted.id == device.id: end()
-    case .relaying(let relay, let relayed) where relayed.id == device.id: relay.deviceLost()
+    case .relaying(let relay, let relayed, _, _) where relayed.id == device.id: relay.deviceLost()
     case .commands, .waiting, .connecting, .granted, .listening, .relaying, .ending, .over: break
     }
   }
 
   /// tunneld ends it.
   func stop() {
-    if case .relaying(let relay, _) = state { relay.stop() } else { end() }
+    if case .relaying(let relay, _, _, _) = state { relay.stop() } else { end() }
   }
 
   /// Lets it take what is queued, then ends it.
@@ -415,10 +427,10 @@ extension OpenError {
     }
   }
 
-  fileprivate var words: String {
+  fileprivate var cause: MuxError {
     switch self {
-    case .unknownDevice: MuxError.deviceGone.description
-    case .failed(let error): error.description
+    case .unknownDevice: .deviceGone
+    case .failed(let error): error
     }
   }
 }

@@ -104,6 +104,10 @@ final class ServerState: ListenerOwner {
 
   var clientCount: Int { clients.count }
 
+  func connections(at now: Int64, _ moved: MovedBytes) -> [MuxStatus.ConnectionStatus] {
+    clients.values.compactMap { $0.status(at: now, moved) }
+  }
+
   private var isFull: Bool { clients.count >= options.limits.clients }
 
   var mayAccept: Bool {
@@ -117,6 +121,7 @@ final class ServerState: ListenerOwner {
   func accepted(_ socket: consuming Descriptor, isUnix: Bool) {
     let client = ServerClient(hub.nextIdentifier(), socket: socket, isUnix: isUnix, server: self)
     clients[client.identifier] = client
+    hub.statistics.accepted &+= 1
     client.start()
   }
 

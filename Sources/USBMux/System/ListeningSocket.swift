@@ -84,12 +84,14 @@ enum UnixSocketFile {
   static func identity(_ path: String) -> Identity? {
     var status = stat()
     guard unsafe lstat(path, &status) == 0 else { return nil }
-    return Identity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino))
+    return Identity(
+      device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino), group: status.st_gid)
   }
 
   struct Identity: Equatable {
     let device: UInt64
     let inode: UInt64
+    let group: UInt32
   }
 
   /// Removes the file, unless another one has taken its place.

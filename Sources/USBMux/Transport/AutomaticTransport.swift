@@ -42,6 +42,7 @@ final class AutomaticTransport: Transport {
   var devices: [Device] { active.devices }
   var failure: MuxError? { active.failure }
   var isReady: Bool { active.isReady }
+  func link(of device: Device) -> LinkStatus { active.link(of: device) }
 
   func start() {
     let relay = Relay(self, isDaemon: true)

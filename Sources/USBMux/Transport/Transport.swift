@@ -11,6 +11,9 @@ protocol Transport: AnyObject {
   /// Whether the list of devices is complete.
   var isReady: Bool { get }
 
+  /// How a device of this transport is reached.
+  func link(of device: Device) -> LinkStatus
+
   func start()
   /// Ends all that it has open.
   func stop()

@@ -38,6 +38,11 @@ final class SimulatedTransport: Transport, LinkOwner {
   var devices: [Device] { phones.filter(\.isUp).map(\.device) }
   var isReady: Bool { phones.allSatisfy(\.isUp) }
 
+  func link(of device: Device) -> LinkStatus {
+    let link = phones.first { $0.device.id == device.id }?.link
+    return LinkStatus(transport: "simulated", version: link?.version.map { Int($0.rawValue) })
+  }
+
   func start() {
     for number in 0..<configuration.devices { add(number) }
     for phone in phones { phone.link.start() }

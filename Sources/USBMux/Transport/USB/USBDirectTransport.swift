@@ -47,6 +47,11 @@
 
     var devices: [Device] { listed.compactMap(\.device) }
 
+    func link(of device: Device) -> LinkStatus {
+      let link = listed.first { $0.device?.id == device.id }?.link
+      return LinkStatus(transport: "usb", version: link?.version.map { Int($0.rawValue) })
+    }
+
     private var loop: EventLoop { context.loop }
 
     // MARK: Looking

@@ -10,6 +10,8 @@ final class UsbmuxdTransport: Transport {
   private(set) var failure: MuxError?
   private(set) var isReady = false
 
+  func link(of device: Device) -> LinkStatus { LinkStatus(transport: "usbmuxd") }
+
   private let address: DaemonAddress
   private let loop: EventLoop
   private let listenFrame: EncodedFrame

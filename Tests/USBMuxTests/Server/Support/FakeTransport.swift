@@ -35,6 +35,8 @@ final class FakeTransport: Transport, @unchecked Sendable {
     self.isReady = isReady
   }
 
+  func link(of device: Device) -> LinkStatus { LinkStatus(transport: "fake") }
+
   func start() {}
   func stop() {}
   func lookNow() {}
