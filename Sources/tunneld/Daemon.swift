@@ -7,25 +7,45 @@ import USBMux
   import Darwin
 #endif
 
-/// Runs the forwards of a command line until a signal ends it.
+/// Runs forwards until a signal ends it.
 actor Daemon: Command {
-  private let loop: EventLoop
-  private let options: RunOptions
-  private let program: String
-  private let mux: Mux
+  let loop: EventLoop
+  var options: RunOptions
+  let program: String
+  /// Reads the command line, and with it the configuration file, once more.
+  let invocation: @Sendable () throws(UsageError) -> Invocation
+  let mux: Mux
+  let sink: LogSink
+  let start: Int64
+  /// The forwards that are wanted, in the order in which they came.
+  var entries: [ForwardEntry] = []
+  var lastNumber: UInt64 = 0
+  /// What was begun last of all that changes the forwards.
+  var lastChange: Task<Void, Never>?
+  /// What was wrong with the configuration when it was last read.
+  var reloadProblem: String?
+  private(set) var isEnding = false
+  private var server: UsbmuxdServer?
+  private var control: ControlService?
   private var signals: [SignalWatcher] = []
+  private var parent: ParentWatch?
+  private(set) var service: ServiceNotifier?
   private var outcome: Outcome?
-  private var isEnding = false
-  private var service: ServiceNotifier?
 
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
-  init(_ options: RunOptions, program: String, on loop: EventLoop) throws {
+  init(
+    _ options: RunOptions, program: String, on loop: EventLoop,
+    again invocation: @escaping @Sendable () throws(UsageError) -> Invocation
+  ) throws {
     self.loop = loop
     let options = try options.resolved()
     self.options = options
     self.program = program
-    mux = try Mux(options.muxConfiguration(program: program), on: loop)
+    self.invocation = invocation
+    start = loop.now
+    sink = LogSink(program: program, options: options.log)
+    mux = try Mux(options.muxConfiguration(sink: sink), on: loop)
     service = ServiceNotifier(mux, on: loop)
   }
 
@@ -38,32 +58,43 @@ actor Daemon: Command {
     for number in [SIGTERM, SIGINT] {
       signals.append(SignalWatcher(number, on: loop) { [unowned self] in assumeIsolated { $0.end() } })
     }
-    Task { await bind() }
+    // Without a file there is nothing to read again, and the signal ends a program whose terminal is gone.
+    if options.configuration != nil {
+      signals.append(SignalWatcher(SIGHUP, on: loop) { [unowned self] in assumeIsolated { $0.hangUp() } })
+    }
+    if options.exitsWithParent {
+      parent = ParentWatch(on: loop) { [unowned self] in
+        assumeIsolated {
+          $0.sink.write(.warning, "the process that started this one has ended")
+          $0.end()
+        }
+      }
+    }
+    Task { await serially { await $0.bind() } }
   }
 
-  /// All listeners, or none: a caller that reads "ready" can rely on every one of them.
+  /// Of the command line, all listeners or none: a caller that reads "ready" can rely on every one of them. Of
+  /// the configuration file those that can be; the others are tried again.
   private func bind() async {
-    var ready: [Forward] = []
-    var server: UsbmuxdServer?
-    for forward in options.forwards {
-      do throws(MuxError) {
-        guard let port = DevicePort(forward.devicePort) else { continue }
-        ready.append(
-          try await mux.forward(forward.address, to: port, options: options.forwardOptions))
-      } catch {
-        return await fail(error)
+    do throws(MuxError) {
+      for forward in options.forwards where forward.name == nil {
+        try await bind(makeEntry(forward, from: .commandLine))
       }
-    }
-    if let served = options.server {
-      do throws(MuxError) {
+      if let served = options.server {
         server = try await mux.serve(served.location.address, options: served.mux(options.timeouts))
-      } catch {
-        return await fail(error)
       }
+      try openControlSocket()
+    } catch {
+      return await fail(error)
+    }
+    for forward in options.forwards where forward.name != nil {
+      await bindOrRetry(makeEntry(forward, from: .file))
     }
     guard !isEnding else { return }
-    announce(ready, server)
-    report(ready, server)
+    announceAll()
+    reportUnclaimedSockets()
+    tellManager()
+    mux.watchDevices { [unowned self] event in assumeIsolated { $0.service?.take(event) } }
   }
 
   /// Nothing that was bound is left behind, the files of Unix sockets least of all.
@@ -74,44 +105,82 @@ actor Daemon: Command {
     finish(Tunneld.ExitStatus.failure)
   }
 
-  /// Tells the service manager, where there is one, that all listeners are there, and from then on of the phones.
-  private func report(_ forwards: [Forward], _ server: UsbmuxdServer?) {
+  // MARK: Service manager
+
+  private func reportUnclaimedSockets() {
     let unclaimed = PassedSockets.current.unclaimed(
       by: options.forwards.map(\.local), servesPrograms: options.server?.location == .activated)
     for socket in unclaimed {
-      Console.complain(
-        "\(program): warning: systemd passes a socket named \(socket.name.quoted), which is for no forward")
+      sink.write(.warning, "systemd passes a socket named \(socket.name.quoted), which is for no forward")
     }
-    guard let service else { return }
-    service.update { status in
-      status.forwards = forwards.map { forward in
-        (forward.endpoints.first.map { "\($0) -> " } ?? "") + "\(forward.devicePort)"
+  }
+
+  /// Tells the service manager, where there is one, that all is there, after the start and after a reload.
+  func tellManager() {
+    updateManager()
+    service?.ready()
+  }
+
+  /// What its status line says of forwards.
+  func updateManager() {
+    service?.update { status in
+      status.forwards = entries.map { entry in
+        guard let forward = entry.forward else { return "\(entry.options.local.spelling) failed" }
+        return (forward.endpoints.first.map { "\($0) -> " } ?? "") + "\(entry.options.devicePort)"
       }
       status.servers = server?.endpoints.map { $0.port == nil ? $0.host : "\($0)" } ?? []
     }
-    service.ready()
-    mux.watchDevices { [unowned self] event in assumeIsolated { $0.service?.take(event) } }
   }
 
-  private func announce(_ forwards: [Forward], _ server: UsbmuxdServer?) {
+  private func openControlSocket() throws(MuxError) {
+    guard let wanted = options.control else { return }
+    do throws(MuxError) {
+      control = try ControlService(wanted, for: self)
+    } catch {
+      guard wanted.isStandard else { throw error }
+      sink.write(.warning, "\(error); going on without a control socket")
+    }
+  }
+
+  // MARK: Ready
+
+  private func announceAll() {
     switch options.announcement {
     case .tunneld:
-      for forward in forwards {
-        for endpoint in forward.endpoints {
-          Console.print("ready: \(endpoint) -> device port \(forward.devicePort)")
-        }
-      }
-      for endpoint in server?.endpoints ?? [] {
-        Console.print("ready: usbmuxd socket at \(endpoint.port == nil ? endpoint.host : "\(endpoint)")")
+      if options.ready.json {
+        tell([ReadyText.json(entries, options, server: server, control: control?.path)])
+      } else {
+        tell(ReadyText.lines(entries) + (server.map(ReadyText.line) ?? []))
       }
     case .iproxy:
       // These are iproxy's own lines, which programs look for.
-      for forward in forwards {
+      for entry in entries {
         Console.print(
-          "Creating listening port \(forward.port ?? 0) for device port \(forward.devicePort)")
+          "Creating listening port \(entry.forward?.port ?? 0) for device port \(entry.options.devicePort)")
       }
       Console.print("waiting for connection")
     }
+  }
+
+  private func tell(_ lines: [String]) {
+    guard let descriptor = options.ready.descriptor else { return lines.forEach(Console.print) }
+    Console.write(lines.map { $0 + "\n" }.joined(), to: descriptor)
+    // Whoever reads to the end has it all.
+    _ = close(descriptor)
+  }
+
+  /// What listens later than the others.
+  func announce(_ entries: [ForwardEntry]) {
+    for line in ReadyText.lines(entries) where Console.takesOutput { Console.print(line) }
+  }
+
+  func reply(_ line: String, to client: UInt64) { control?.reply(line, to: client) }
+
+  // MARK: Signals
+
+  private func hangUp() {
+    // What is wrong is in the log.
+    Task { await serially { _ = try? await $0.reload() } }
   }
 
   /// The first signal lets connections end for a bounded time; a second one does not wait.
@@ -119,6 +188,7 @@ actor Daemon: Command {
     guard !isEnding else { return finish(Tunneld.ExitStatus.success) }
     isEnding = true
     service?.stopping()
+    control?.close()
     Task {
       await mux.shutdown(drain: options.timeouts.drain)
       finish(Tunneld.ExitStatus.success)
@@ -126,6 +196,7 @@ actor Daemon: Command {
   }
 
   private func finish(_ status: Int32) {
+    control?.close()
     outcome?.status = status
     loop.stop()
   }

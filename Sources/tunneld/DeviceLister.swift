@@ -22,11 +22,12 @@ actor DeviceLister: Command {
     self.loop = loop
     self.options = options
     self.program = program
+    let sink = LogSink(program: program)
     let configuration = Mux.Configuration(
       transport: options.transport.mux,
       // The list's own errors are told by its exit; what a watch hears on the way is worth a line.
       logLevel: options.watch ? LogLevel(verbosity: options.verbosity) : .error,
-      logHandler: { Console.log($0, program: program) })
+      logHandler: { sink.write($0) })
     mux = try Mux(configuration, on: loop)
   }
 

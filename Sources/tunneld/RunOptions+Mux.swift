@@ -1,27 +1,28 @@
 import USBMux
 
 extension RunOptions {
-  var forwardOptions: USBMux.ForwardOptions {
+  /// The library's options for a forward: what it has of its own, else what all have.
+  func forwardOptions(for forward: ForwardOptions) -> USBMux.ForwardOptions {
+    let own = forward.settings
     var options = USBMux.ForwardOptions()
-    options.device = selector
-    options.wait = timeouts.wait
-    options.connectTimeout = timeouts.connect
-    options.halfCloseTimeout = timeouts.halfClose
+    let ways = (own.connections ?? connections).ways
+    options.device =
+      switch own.device ?? device {
+      case .onlyOne: DeviceSelector(ways: ways)
+      case .any: DeviceSelector(ways: ways, takesFirst: true)
+      case .udid(let udid): DeviceSelector(udid: udid, ways: ways)
+      }
+    options.wait = own.wait ?? timeouts.wait
+    options.connectTimeout = own.connect ?? timeouts.connect
+    options.halfCloseTimeout = own.halfClose ?? timeouts.halfClose
+    options.maximumConnections = own.maximumConnections
     return options
   }
 
-  private var selector: DeviceSelector {
-    switch device {
-    case .onlyOne: DeviceSelector(ways: connections.ways)
-    case .any: DeviceSelector(ways: connections.ways, takesFirst: true)
-    case .udid(let udid): DeviceSelector(udid: udid, ways: connections.ways)
-    }
-  }
-
-  func muxConfiguration(program: String) -> Mux.Configuration {
+  func muxConfiguration(sink: LogSink) -> Mux.Configuration {
     Mux.Configuration(
-      transport: transport.mux, logLevel: LogLevel(verbosity: verbosity),
-      logHandler: { Console.log($0, program: program) }, maximumConnections: maximumConnections)
+      transport: transport.mux, logLevel: logLevel, logHandler: { sink.write($0) },
+      maximumConnections: maximumConnections)
   }
 }
 

@@ -46,7 +46,7 @@ struct PeerRule: Equatable {
     self.admitsAll = admitsAll
   }
 
-  /// - Parameter group: The group of the socket's file.
+  /// As `access` says; `group` is that of the socket's file.
   init(_ access: UnixSocketAccess, group: UInt32?) {
     owner = geteuid()
     self.group = access.mode & 0o020 != 0 ? group : nil

@@ -23,6 +23,12 @@ public struct LogRecord: Sendable {
   public let connection: UInt64?
   /// One line of text.
   public let message: String
+
+  package init(level: LogLevel, connection: UInt64?, message: String) {
+    self.level = level
+    self.connection = connection
+    self.message = message
+  }
 }
 
 /// Receives the log, on the loop's thread: it must not block.

@@ -4,9 +4,19 @@ enum HelpText {
     Usage: tunneld [OPTIONS] LOCAL:DEVICE [LOCAL:DEVICE ...]
            tunneld [OPTIONS] --local [ADDRESS:]PORT --device-port PORT [...]
            tunneld [OPTIONS] --usbmuxd-socket PATH
-           tunneld devices [--json] [--watch] [OPTIONS]
+           tunneld [OPTIONS] [-c FILE]
+           tunneld devices | status | reload | check-config | forward add|remove|list [--help]
 
     Forwards local ports to ports on an iPhone or iPad, over USB.
+
+    Service:
+      -c, --config FILE            forwards and settings from this file, which SIGHUP and
+                                   `tunneld reload` read again (default, where nothing else is to
+                                   be done: /etc/tunneld/tunneld.conf)
+          --control-socket PATH    where `tunneld status` and others ask (default with a
+                                   configuration: /run/tunneld/control.sock; none: nowhere)
+          --control-socket-mode MODE, --control-socket-group GROUP
+                                   who may ask (default 660, the group of this process)
 
     Forwards:
           --local [ADDRESS:]PORT   listen here; also [V6]:PORT, localhost:PORT, unix:/path;
@@ -55,9 +65,19 @@ enum HelpText {
           --max-connections N      the most connections at one time (default: as many as the
                                    descriptor limit allows)
 
-    Other:
+    For programs that start it:
+          --ready-fd N             write the ready lines to descriptor N, and close it
+          --ready-json             one line of JSON instead: addresses, ports, UDID, pid
+          --exit-with-parent       end when the process that started it does
+
+    Log:
       -v, --verbose                log more; repeat for still more
       -q, --quiet                  log errors only
+          --log-level LEVEL        error, warning (default), notice, info or debug
+          --log-format FORMAT      text (default) or json, one object a line
+          --redact-udids           write UDIDs without their distinctive part
+
+    Other:
       -h, --help                   print this and end
           --version                print the version and end
 
@@ -81,6 +101,60 @@ enum HelpText {
       -q, --quiet                  log errors only
       -h, --help                   print this and end
           --version                print the version and end
+    """
+
+  static let status = """
+    Usage: tunneld status [--json|--prometheus|--watch] [--control-socket PATH]
+
+    Shows what a running tunneld does: phones, forwards, connections, counters.
+
+          --json                   one JSON object
+          --prometheus             in the text format of Prometheus
+          --watch                  draw the table again every second, with rates, until Ctrl-C
+          --control-socket PATH    where it is asked (default /run/tunneld/control.sock)
+      -h, --help                   print this and end
+
+    Exit status: 0, 1 when no tunneld answers, 2 for a wrong command line.
+    """
+
+  static let reload = """
+    Usage: tunneld reload [--control-socket PATH]
+
+    Makes a running tunneld read its configuration file again. Connections of forwards that stay go on. A
+    file with mistakes changes nothing: they are shown, and the exit status is 1.
+
+          --control-socket PATH    where it is asked (default /run/tunneld/control.sock)
+      -h, --help                   print this and end
+    """
+
+  static let checkConfiguration = """
+    Usage: tunneld check-config [-c FILE]
+
+    Says what is wrong with a configuration file, each mistake with its line.
+
+      -c, --config FILE            the file (default /etc/tunneld/tunneld.conf)
+      -h, --help                   print this and end
+
+    Exit status: 0 when nothing is, else 2.
+    """
+
+  static let forward = """
+    Usage: tunneld forward add [OPTIONS] LOCAL:DEVICE [...]
+           tunneld forward remove NUMBER|NAME|LOCAL [...]
+           tunneld forward remove --udid UDID
+           tunneld forward list [--json]
+
+    Adds forwards to a running tunneld, removes them with their connections, or lists them.
+
+          --local, --device-port, --bind, --udid, --any, --usb-only, --network, --network-only, --wait,
+          --connect-timeout, --half-close-timeout, --max-connections
+                                   as for tunneld itself, see tunneld --help
+          --lease                  stay, and take the forwards back when this command ends
+          --json                   one JSON object a line
+          --control-socket PATH    where it is asked (default /run/tunneld/control.sock)
+      -h, --help                   print this and end
+
+    Exit status: 0, 1 when it cannot be done, 2 for a wrong command line.
     """
 
   static let iproxy = """

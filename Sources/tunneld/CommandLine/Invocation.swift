@@ -6,6 +6,10 @@ enum Invocation: Equatable, Sendable {
   case run(RunOptions)
   /// Show the phones.
   case devices(DevicesOptions)
+  /// Tell what is wrong with the configuration file.
+  case checkConfiguration(CheckOptions)
+  /// Ask a running tunneld.
+  case control(ControlCommand)
   /// Print this text on stdout and end with status 0.
   case help(String)
   /// Print this line on stdout and end with status 0.
@@ -17,13 +21,16 @@ enum Invocation: Equatable, Sendable {
   ///   - arguments: the argument list with the name of the program first. Called `iproxy`, by whatever path, the
   ///     program takes iproxy's options and arguments instead of its own.
   ///   - environment: the variables that count.
+  ///   - files: what reads the configuration file.
   /// - Throws: the first mistake found.
-  init(arguments: [String], environment: CommandEnvironment) throws(UsageError) {
+  init(
+    arguments: [String], environment: CommandEnvironment, files: ConfigurationReader = .none
+  ) throws(UsageError) {
     let name = arguments.first?.split(separator: "/").last
     if name == "iproxy" {
       self = try IproxyCommand.parse(arguments.dropFirst(), environment: environment)
     } else {
-      self = try TunneldCommand.parse(arguments.dropFirst(), environment: environment)
+      self = try TunneldCommand.parse(arguments.dropFirst(), environment: environment, files: files)
     }
   }
 }
@@ -41,6 +48,15 @@ struct CommandEnvironment: Equatable, Sendable {
     guard let usbmuxdSocketAddress else { return nil }
     return try DaemonAddress(argument: usbmuxdSocketAddress, of: DaemonAddress.environmentVariable)
   }
+}
+
+/// Reads configuration files, for a command line that does no I/O itself.
+struct ConfigurationReader: Sendable {
+  /// The bytes of a file; nil when there is none of this name.
+  let read: @Sendable (String) throws(UsageError) -> [UInt8]?
+
+  /// For where there are no files.
+  static let none = ConfigurationReader { _ in nil }
 }
 
 /// The program's own version.

@@ -16,6 +16,14 @@ struct RunOptions: Equatable, Sendable {
   var announcement: Announcement = .tunneld
   /// The socket on which other programs are served; nil for none.
   var server: ServerOptions?
+  /// The configuration file that was read; nil for none. With one, a forward that cannot be is tried again.
+  var configuration: String?
+  /// The socket over which this run is asked and told things; nil for none.
+  var control: ControlOptions?
+  var log = LogOptions()
+  var ready = ReadyOptions()
+  /// Ends when the process that started it does.
+  var exitsWithParent = false
 
   /// Times that a user may set.
   struct Timeouts: Equatable, Sendable {
@@ -43,6 +51,10 @@ struct ForwardOptions: Hashable, Sendable {
   var local: LocalEndpoint
   /// 1...65535.
   var devicePort: UInt16
+  /// The name of its section in the configuration file; nil for one that is from elsewhere.
+  var name: String?
+  /// What it has of its own; the rest is as the run's.
+  var settings = ForwardSettings()
 }
 
 /// Where local programs connect.

@@ -47,19 +47,11 @@ struct ServerArguments {
   var lockdownDirectory: String?
 
   mutating func setMode(_ text: String, option: String) throws(UsageError) {
-    let isOctal = (3...4).contains(text.utf8.count) && text.utf8.allSatisfy { (0x30...0x37).contains($0) }
-    guard isOctal, let mode = UInt16(text, radix: 8), mode <= 0o777 else {
-      throw UsageError(
-        "\(option) \(text.quoted) is no mode", fix: "write three octal digits, such as 660 or 666")
-    }
-    self.mode = mode
+    mode = try UnixPath.mode(text, option: option)
   }
 
   mutating func setGroup(_ text: String, option: String) throws(UsageError) {
-    guard !text.isEmpty, !text.contains(where: { $0 == ":" || $0.isWhitespace }) else {
-      throw UsageError("\(option) \(text.quoted) is no group", fix: "write a group's name or number")
-    }
-    group = text
+    group = try UnixPath.group(text, option: option)
   }
 
   mutating func setLockdownDirectory(_ text: String, option: String) throws(UsageError) {

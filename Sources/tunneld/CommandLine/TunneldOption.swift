@@ -21,7 +21,19 @@ enum TunneldOption: CommandOption {
   case usbmuxdSocketMode
   case usbmuxdSocketGroup
   case lockdownDirectory
+  case configuration
+  case controlSocket
+  case controlSocketMode
+  case controlSocketGroup
+  case logLevel
+  case logFormat
+  case redactUDIDs
+  case readyDescriptor
+  case readyJSON
+  case exitWithParent
+  case lease
   case json
+  case prometheus
   case watch
   case verbose
   case quiet
@@ -51,7 +63,19 @@ enum TunneldOption: CommandOption {
     case .usbmuxdSocketMode: ["usbmuxd-socket-mode"]
     case .usbmuxdSocketGroup: ["usbmuxd-socket-group"]
     case .lockdownDirectory: ["lockdown-dir"]
+    case .configuration: ["config"]
+    case .controlSocket: ["control-socket"]
+    case .controlSocketMode: ["control-socket-mode"]
+    case .controlSocketGroup: ["control-socket-group"]
+    case .logLevel: ["log-level"]
+    case .logFormat: ["log-format"]
+    case .redactUDIDs: ["redact-udids"]
+    case .readyDescriptor: ["ready-fd"]
+    case .readyJSON: ["ready-json"]
+    case .exitWithParent: ["exit-with-parent"]
+    case .lease: ["lease"]
     case .json: ["json"]
+    case .prometheus: ["prometheus"]
     case .watch: ["watch"]
     case .verbose: ["verbose"]
     case .quiet: ["quiet"]
@@ -63,12 +87,15 @@ enum TunneldOption: CommandOption {
   var shortName: Character? {
     switch self {
     case .udid: "u"
+    case .configuration: "c"
     case .verbose: "v"
     case .quiet: "q"
     case .help: "h"
     case .local, .devicePort, .bind, .any, .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .wait,
       .halfCloseTimeout, .connectTimeout, .drain, .maximumConnections, .simulate, .simulatedDevices,
-      .usbmuxdSocket, .usbmuxdSocketMode, .usbmuxdSocketGroup, .lockdownDirectory, .json, .watch, .version:
+      .usbmuxdSocket, .usbmuxdSocketMode, .usbmuxdSocketGroup, .lockdownDirectory, .json, .watch, .version,
+      .controlSocket, .controlSocketMode, .controlSocketGroup, .logLevel, .logFormat, .redactUDIDs,
+      .readyDescriptor, .readyJSON, .exitWithParent, .lease, .prometheus:
       nil
     }
   }
@@ -88,7 +115,16 @@ enum TunneldOption: CommandOption {
     case .usbmuxdSocketMode: "MODE"
     case .usbmuxdSocketGroup: "GROUP"
     case .lockdownDirectory: "DIRECTORY"
-    case .any, .usbOnly, .network, .networkOnly, .json, .watch, .verbose, .quiet, .help, .version: nil
+    case .configuration: "FILE"
+    case .controlSocket: "PATH"
+    case .controlSocketMode: "MODE"
+    case .controlSocketGroup: "GROUP"
+    case .logLevel: "error|warning|notice|info|debug"
+    case .logFormat: "text|json"
+    case .readyDescriptor: "NUMBER"
+    case .any, .usbOnly, .network, .networkOnly, .redactUDIDs, .readyJSON, .exitWithParent, .lease, .json,
+      .prometheus, .watch, .verbose, .quiet, .help, .version:
+      nil
     }
   }
 
@@ -99,7 +135,9 @@ enum TunneldOption: CommandOption {
     case .local, .devicePort, .simulate: true
     case .bind, .udid, .any, .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .wait, .halfCloseTimeout,
       .connectTimeout, .drain, .maximumConnections, .simulatedDevices, .usbmuxdSocket, .usbmuxdSocketMode,
-      .usbmuxdSocketGroup, .lockdownDirectory, .json, .watch, .verbose, .quiet, .help, .version:
+      .usbmuxdSocketGroup, .lockdownDirectory, .configuration, .controlSocket, .controlSocketMode,
+      .controlSocketGroup, .logLevel, .logFormat, .redactUDIDs, .readyDescriptor, .readyJSON, .exitWithParent,
+      .lease, .prometheus, .json, .watch, .verbose, .quiet, .help, .version:
       false
     }
   }
@@ -107,14 +145,22 @@ enum TunneldOption: CommandOption {
   /// The commands that the option means something to.
   var commands: Set<TunneldCommand.Name> {
     switch self {
-    case .local, .devicePort, .bind, .udid, .any, .wait, .halfCloseTimeout, .connectTimeout, .drain,
-      .maximumConnections, .simulate, .usbmuxdSocket, .usbmuxdSocketMode, .usbmuxdSocketGroup,
-      .lockdownDirectory:
+    case .local, .devicePort, .bind, .any, .wait, .halfCloseTimeout, .connectTimeout, .maximumConnections:
+      [.run, .add]
+    case .udid: [.run, .add, .remove]
+    case .drain, .simulate, .usbmuxdSocket, .usbmuxdSocketMode, .usbmuxdSocketGroup, .lockdownDirectory,
+      .controlSocketMode, .controlSocketGroup, .logLevel, .logFormat, .redactUDIDs, .readyDescriptor,
+      .readyJSON, .exitWithParent:
       [.run]
-    case .json, .watch: [.devices]
-    case .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .simulatedDevices, .verbose, .quiet, .help,
-      .version:
-      [.run, .devices]
+    case .configuration: [.run, .checkConfiguration]
+    case .controlSocket: [.run, .status, .reload, .add, .remove, .list]
+    case .lease: [.add]
+    case .json: [.devices, .status, .list, .add]
+    case .prometheus: [.status]
+    case .watch: [.devices, .status]
+    case .usbOnly, .network, .networkOnly: [.run, .devices, .add]
+    case .transport, .usbmuxd, .simulatedDevices, .verbose, .quiet: [.run, .devices]
+    case .help, .version: Set(TunneldCommand.Name.allCases)
     }
   }
 }

@@ -14,6 +14,7 @@ struct AutomaticTransportTests {
     var isReady = false
     var calls: [String] = []
 
+    func link(of device: Device) -> LinkStatus { LinkStatus(transport: "scripted") }
     func start() { calls.append("start") }
     func stop() { calls.append("stop") }
     func lookNow() { calls.append("look") }
