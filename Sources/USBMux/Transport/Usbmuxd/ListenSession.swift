@@ -4,7 +4,7 @@ internal import EventLoop
 /// The standing connection on which a daemon tells of devices.
 ///
 /// Requests on it would end it (a usbmuxd answers BadCommand and closes), so it only listens.
-final class ListenSession: ReadinessHandler {
+final class ListenSession: ReadinessHandler, Resumable {
   enum Event {
     /// The daemon accepted; the devices that are present follow at once.
     case started
@@ -16,6 +16,9 @@ final class ListenSession: ReadinessHandler {
 
   /// For the connection and the daemon's Result, nanoseconds.
   private static let timeout: Int64 = 5_000_000_000
+  /// Reads and messages that are handled before others get their turn: a daemon that never stops talking must not
+  /// keep the thread.
+  private static let slice = 2048
 
   private let loop: EventLoop
   private let address: DaemonAddress
@@ -101,7 +104,8 @@ final class ListenSession: ReadinessHandler {
   }
 
   private func receive(_ number: CInt) {
-    while !isOver {
+    for _ in 0..<Self.slice {
+      guard !isOver else { return }
       do throws(FrameError) {
         if let frame = try decoder.nextFrame() {
           decode(frame)
@@ -119,7 +123,10 @@ final class ListenSession: ReadinessHandler {
       case .failed(let error): return end(.noDaemon(at: address, error))
       }
     }
+    loop.resume(self)
   }
+
+  func resume() { catchUp() }
 
   private func decode(_ frame: Frame) {
     let message: DaemonMessage

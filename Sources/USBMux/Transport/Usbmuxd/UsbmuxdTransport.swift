@@ -44,6 +44,8 @@ final class UsbmuxdTransport: Transport {
     let port: DevicePort
   }
 
+  /// Devices that are kept in mind. A daemon that announces more than any hub holds is not worth more memory.
+  static let maximumDevices = 1024
   /// For ListDevices, nanoseconds.
   private static let listTimeout: Int64 = 2_000_000_000
 
@@ -174,6 +176,7 @@ final class UsbmuxdTransport: Transport {
       // The same number for another device: a daemon that was replaced counts from the start again.
       detached { $0.device.id == device.id }
     }
+    guard known.count < Self.maximumDevices else { return }
     known.append(Known(device: device))
     observer?.attached(device)
   }
