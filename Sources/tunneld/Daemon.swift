@@ -20,8 +20,9 @@ actor Daemon: Command {
   /// The forwards that are wanted, in the order in which they came.
   var entries: [ForwardEntry] = []
   var lastNumber: UInt64 = 0
-  /// What was begun last of all that changes the forwards.
-  var lastChange: Task<Void, Never>?
+  /// Whether something changes the forwards, and what is to do so after it.
+  var isChanging = false
+  var waitingChanges: [CheckedContinuation<Void, Never>] = []
   /// What was wrong with the configuration when it was last read.
   var reloadProblem: String?
   private(set) var isEnding = false

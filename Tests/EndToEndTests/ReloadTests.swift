@@ -73,6 +73,7 @@ extension EndToEnd {
       #expect(echoes(ports[2]))
       #expect(echoes(kept), "what is open goes on to where it was opened")
       #expect(try Client(port: ports[0]).receivePattern() == .whole(5), "what is new goes elsewhere")
+      #expect(service.tunnel.threads == 1, "all of it on the loop's thread")
     }
 
     @Test func aBadFileChangesNothing() throws {

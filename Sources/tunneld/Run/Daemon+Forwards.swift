@@ -6,16 +6,18 @@ extension Daemon {
 
   /// Runs `body` after all that was begun before it, so that no two changes of the forwards mix.
   func serially<Value: Sendable>(
-    _ body: @escaping @Sendable (isolated Daemon) async -> Value
+    _ body: @Sendable (isolated Daemon) async -> Value
   ) async -> Value {
-    let previous = lastChange
-    let task = Task { () -> Value in
-      await previous?.value
-      defer { updateManager() }
-      return await body(self)
+    if isChanging {
+      await withCheckedContinuation { waitingChanges.append($0) }
+    } else {
+      isChanging = true
     }
-    lastChange = Task { _ = await task.value }
-    return await task.value
+    defer {
+      if waitingChanges.isEmpty { isChanging = false } else { waitingChanges.removeFirst().resume() }
+      updateManager()
+    }
+    return await body(self)
   }
 
   // MARK: Binding
