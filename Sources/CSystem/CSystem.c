@@ -403,6 +403,12 @@ int cs_poll_writable(int fd, int timeout_ms) {
   return count < 0 ? -1 : count > 0;
 }
 
+int cs_has_hung_up(int fd) {
+  // Asked for writability alone: that a peer has only ended its sending side is no answer to that, on Darwin too.
+  struct pollfd entry = {.fd = fd, .events = POLLOUT};
+  return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 void cs_ignore_sigpipe(void) { signal(SIGPIPE, SIG_IGN); }
 
 void cs_block_sigpipe(void) {

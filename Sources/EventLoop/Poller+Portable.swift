@@ -1,5 +1,6 @@
 #if !os(Linux) || PORTABLE_POLLER
   internal import CLibUV
+  internal import CSystem
 
   #if canImport(Glibc)
     internal import Glibc
@@ -76,7 +77,10 @@
     var readiness: Readiness = []
     if events & CInt(UV_READABLE.rawValue) != 0 { readiness.insert(.read) }
     if events & CInt(UV_WRITABLE.rawValue) != 0 { readiness.insert(.write) }
-    if events & CInt(UV_DISCONNECT.rawValue) != 0 { readiness.formUnion([.read, .hangUp]) }
+    if events & CInt(UV_DISCONNECT.rawValue) != 0 {
+      readiness.formUnion([.read, .hangUp])
+      if cs_has_hung_up(watcher.descriptor) != 0 { readiness.formUnion([.write, .broken]) }
+    }
     if status < 0 { readiness.formUnion([.read, .write, .hangUp, .broken]) }
     // What was told is remembered by the owner, which asks again when it has used it up.
     var rest = watcher.portable.interest

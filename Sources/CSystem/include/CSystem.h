@@ -89,6 +89,9 @@ void cs_utc_time(char text[25]);
 uint64_t cs_raise_descriptor_limit(void);
 /// Waits until `fd` takes bytes, at most `timeout_ms`. 1 yes, 0 no, -1 error.
 int cs_poll_writable(int fd, int timeout_ms);
+/// Whether nothing can be sent any more: the peer of a Unix socket has closed it, or a TCP socket was reset. Not
+/// so while the peer has only ended its sending side.
+int cs_has_hung_up(int fd);
 void cs_ignore_sigpipe(void);
 /// Blocks SIGPIPE in the calling thread: what broken pipes raise there goes nowhere.
 void cs_block_sigpipe(void);
