@@ -246,7 +246,8 @@ struct EventLoopTests {
   }
 }
 
-#if os(Linux)
+// The portable set has no descriptor of its own.
+#if os(Linux) && !PORTABLE_POLLER
   @Suite("Event loop without descriptors")
   struct EventLoopExhaustionTests {
     /// What a loop opens; other threads of this process open other things.

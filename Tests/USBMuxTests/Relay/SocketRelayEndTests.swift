@@ -201,26 +201,24 @@ struct SocketRelayEndTests {
       #expect(try bench.summary().reason == .clientGone)
     }
 
-    #if !PORTABLE_POLLER
-      @Test("A Unix client that is gone is noticed at once; one that only shut down is kept")
-      func goneUnix() throws {
-        for leaves in [true, false] {
-          let bench = try RelayBench(client: .unix)
-          defer { bench.tearDown() }
-          try bench.start()
-          let bytes = pattern(100_000)
-          try bench.client.send(bytes)
-          if leaves { bench.client.close() } else { bench.client.endSending() }
-          if leaves {
-            #expect(same(try bench.device.receiveToEnd().bytes, bytes))
-            #expect(try bench.summary().reason == .clientGone)
-          } else {
-            #expect(same(try bench.device.receive(exactly: bytes.count), bytes))
-            #expect(!bench.device.isReady(for: POLLIN, milliseconds: 100))
-          }
+    @Test("A Unix client that is gone is noticed at once; one that only shut down is kept")
+    func goneUnix() throws {
+      for leaves in [true, false] {
+        let bench = try RelayBench(client: .unix)
+        defer { bench.tearDown() }
+        try bench.start()
+        let bytes = pattern(100_000)
+        try bench.client.send(bytes)
+        if leaves { bench.client.close() } else { bench.client.endSending() }
+        if leaves {
+          #expect(same(try bench.device.receiveToEnd().bytes, bytes))
+          #expect(try bench.summary().reason == .clientGone)
+        } else {
+          #expect(same(try bench.device.receive(exactly: bytes.count), bytes))
+          #expect(!bench.device.isReady(for: POLLIN, milliseconds: 100))
         }
       }
-    #endif
+    }
 
     @Test("A client that leaves while the device takes nothing is let go after the bounded time")
     func goneWhileStalled() throws {
