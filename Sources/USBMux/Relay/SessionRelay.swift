@@ -64,6 +64,9 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
     if ending.device != nil { schedule() } else { link.wantsToSend(session) }
   }
 
+  /// Whether the client's stream was ended cleanly: the app has closed, and all that it said is delivered.
+  var hasShownEnd: Bool { ending.isLingering }
+
   func deviceLost() {
     guard !isFinished else { return }
     ending.deviceEnded(.reset)

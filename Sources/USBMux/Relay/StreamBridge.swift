@@ -4,7 +4,8 @@ internal import EventLoop
 /// Gives a caller of the library a descriptor for a session of a link in this process, and remembers how the
 /// session ended, which a socket cannot tell.
 final class StreamBridge: RelayOwner {
-  private(set) var end = DeviceEnd.reset
+  /// How the relay ended.
+  private var relayEnd = DeviceEnd.reset
   private var relay: SessionRelay?
   private var callerIsGone = false
 
@@ -18,6 +19,10 @@ final class StreamBridge: RelayOwner {
     opened.hand(over: relay)
     relay.start()
   }
+
+  /// How the device's side ended, as the caller was shown: a relay that has shown a clean end still waits for the
+  /// caller's own.
+  var end: DeviceEnd { relay?.hasShownEnd == true ? .clean : relayEnd }
 
   /// Whether nobody needs it any more: the caller asks nothing, and what it sent is delivered.
   var isDone: Bool { callerIsGone && relay == nil }
@@ -34,7 +39,7 @@ final class StreamBridge: RelayOwner {
   func relayIsBulk(_ relay: SocketRelay) {}
 
   func relayEnded(_ relay: any Relay, _ summary: RelaySummary) {
-    end = summary.reason == .deviceLost || summary.reason == .stopped ? .reset : .clean
+    relayEnd = summary.reason == .deviceLost || summary.reason == .stopped ? .reset : .clean
     self.relay = nil
     if isDone { done() }
   }
