@@ -9,7 +9,7 @@ package import EventLoop
 /// ```
 ///
 /// One thread of its own does all the work; the methods can be called from any task. When the last reference
-/// goes, so do its forwards.
+/// goes, so do its forwards; streams that are still held go on.
 public final class Mux: Sendable {
   /// What a ``Mux`` is made with.
   public struct Configuration: Sendable {
@@ -60,7 +60,7 @@ public final class Mux: Sendable {
 
   deinit {
     let engine = engine
-    engine.loop.execute { engine.assumeIsolated { $0.stopNow() } }
+    engine.loop.execute { engine.assumeIsolated { $0.muxIsGone() } }
   }
 
   /// The devices that are there now, in the order in which they came.
@@ -73,20 +73,19 @@ public final class Mux: Sendable {
 
   /// What happens to devices: first, that each one that is there is attached, then every change.
   ///
-  /// The sequence never fails and never ends by itself: while there is no daemon there is nothing to tell. It
-  /// holds at most 1,024 events for a reader that is slow; older ones are dropped then.
+  /// The sequence never fails: while there is no daemon there is nothing to tell. It ends with ``shutdown(drain:)``,
+  /// and when this object goes. It holds at most 1,024 events for a reader that is slow; older ones are dropped
+  /// then.
   public func deviceEvents() -> AsyncStream<DeviceEvent> {
     let (stream, continuation) = AsyncStream.makeStream(
       of: DeviceEvent.self, bufferingPolicy: .bufferingNewest(1024))
     let engine = engine
-    engine.loop.execute {
-      engine.assumeIsolated { engine in
-        let identifier = engine.subscribe(continuation)
-        continuation.onTermination = { [weak engine] _ in
-          guard let engine else { return }
-          engine.loop.execute { engine.assumeIsolated { $0.unsubscribe(identifier) } }
-        }
-      }
+    let token = EventToken()
+    engine.loop.execute { engine.assumeIsolated { $0.subscribe(token, continuation) } }
+    // Nobody has the stream yet, so it cannot end before this is set, and is taken back behind the above.
+    continuation.onTermination = { [weak engine] _ in
+      guard let engine else { return }
+      engine.loop.execute { engine.assumeIsolated { $0.unsubscribe(token) } }
     }
     return stream
   }
@@ -147,8 +146,11 @@ public final class Mux: Sendable {
   /// Calls `body`, on any thread, once all threads that move bytes have answered; never, when one hangs.
   package func whenAnswering(_ body: @escaping @Sendable () -> Void) { engine.whenAnswering(body) }
 
-  /// Stops to listen at once, lets open connections end by themselves for at most `drain`, and resets the
-  /// others.
+  /// Stops to listen at once, lets open connections of forwards end by themselves for at most `drain`, and resets
+  /// the others. Nothing can be opened afterwards: all methods throw ``MuxError/closed``.
+  ///
+  /// Streams that were opened are their callers'. Those over USB or to simulated phones end with the way to the
+  /// device (``MuxError/deviceGone``); those through a usbmuxd go on until they are closed.
   public func shutdown(drain: Duration = .zero) async {
     await engine.stop(drain: drain)
   }

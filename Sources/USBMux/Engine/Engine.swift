@@ -10,6 +10,9 @@ package actor Engine {
   private let hub: Hub
   private var pending: [UInt64: PendingOpen] = [:]
   private var lastPending: UInt64 = 0
+  private var eventStreams:
+    [EventToken: (identifier: UInt64, continuation: AsyncStream<DeviceEvent>.Continuation)] = [:]
+  private var isStopped = false
 
   package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
@@ -25,7 +28,10 @@ package actor Engine {
   }
 
   /// The objects behind the hub have handles of the loop, so they go on its thread, and it ends after them.
-  isolated deinit { loop.stop() }
+  isolated deinit {
+    hub.stop(drain: 0) {}
+    loop.stop()
+  }
 
   fileprivate func take(_ report: BulkWorker.Report) { hub.take(report) }
 
@@ -36,7 +42,9 @@ package actor Engine {
   func devices() async -> Result<[Device], MuxError> {
     await withCheckedContinuation { continuation in
       hub.whenReady { [hub] in
-        if let failure = hub.transport.failure, hub.transport.devices.isEmpty {
+        if hub.isStopped {
+          continuation.resume(returning: .failure(.closed))
+        } else if let failure = hub.transport.failure, hub.transport.devices.isEmpty {
           continuation.resume(returning: .failure(failure))
         } else {
           continuation.resume(returning: .success(hub.transport.devices))
@@ -45,15 +53,21 @@ package actor Engine {
     }
   }
 
-  func subscribe(_ continuation: AsyncStream<DeviceEvent>.Continuation) -> UInt64 {
-    hub.subscribe { continuation.yield($0) }
+  /// Tells `continuation` what happens to devices until ``unsubscribe(_:)``, or to the end.
+  func subscribe(_ token: EventToken, _ continuation: AsyncStream<DeviceEvent>.Continuation) {
+    guard !isStopped else { return continuation.finish() }
+    let identifier = hub.subscribe { continuation.yield($0) }
+    eventStreams[token] = (identifier, continuation)
   }
 
   nonisolated func watchDevices(_ body: @escaping @Sendable (DeviceEvent) -> Void) {
     loop.execute { self.assumeIsolated { _ = $0.hub.subscribe(body) } }
   }
 
-  func unsubscribe(_ identifier: UInt64) { hub.unsubscribe(identifier) }
+  func unsubscribe(_ token: EventToken) {
+    guard let stream = eventStreams.removeValue(forKey: token) else { return }
+    hub.unsubscribe(stream.identifier)
+  }
 
   // MARK: Streams
 
@@ -64,7 +78,7 @@ package actor Engine {
     let identifier = lastPending
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        guard !Task.isCancelled else { return continuation.resume(returning: .failure(.closed)) }
+        guard !Task.isCancelled, !isStopped else { return continuation.resume(returning: .failure(.closed)) }
         let open = PendingOpen(
           selector, port: port, wait: wait.nanosecondsOfLoop, timeout: timeout.nanosecondsOfLoop, hub: hub
         ) { result in
@@ -87,6 +101,7 @@ package actor Engine {
       do throws(SystemError) {
         return .success(try DeviceStream(opened, engine: self))
       } catch {
+        forget(opened.end)
         return .failure(.system("\(error)"))
       }
     case .failure(let error): return .failure(error)
@@ -159,17 +174,30 @@ package actor Engine {
 
   // MARK: Ending
 
-  func stopNow() {
-    for open in pending.values { open.fail(.closed) }
-    hub.stop(drain: 0) {}
+  /// Nobody has the ``Mux`` any more. Streams that callers hold go on, and with them the way to their devices.
+  func muxIsGone() {
+    finish()
+    hub.stopServing()
   }
 
   func stop(drain: Duration) async {
-    for open in pending.values { open.fail(.closed) }
+    finish()
     await withCheckedContinuation { continuation in
       hub.stop(drain: drain.nanosecondsOfLoop) { continuation.resume() }
     }
   }
+
+  private func finish() {
+    isStopped = true
+    for open in pending.values { open.fail(.closed) }
+    for stream in eventStreams.values { stream.continuation.finish() }
+  }
+}
+
+/// Names one stream of device events.
+final class EventToken: Hashable, Sendable {
+  static func == (left: EventToken, right: EventToken) -> Bool { left === right }
+  func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
 /// The way of the worker's reports to the engine, which the worker must not keep alive.

@@ -14,8 +14,10 @@ final class Hub: TransportObserver {
   private var lastIdentifier: UInt64 = 0
   private let maximumConnections: Int
   private var acceptPause: LoopTimer?
-  private var drain: (timer: LoopTimer, done: () -> Void)?
-  private var isStopped = false
+  private var stage = Stage.running
+  private var stopTimer: LoopTimer?
+  private var drainDeadline: Int64 = 0
+  private var whenStopped: [() -> Void] = []
   private var subscribers: [UInt64: (DeviceEvent) -> Void] = [:]
   private var readyWaiters: [() -> Void] = []
   private var bridges: [UInt64: StreamBridge] = [:]
@@ -33,6 +35,8 @@ final class Hub: TransportObserver {
   /// How long accepting pauses when the system is out of descriptors and no connection ends.
   private static let acceptPauseTime: Int64 = 100_000_000
 
+  /// For the worker's thread to end its relays, nanoseconds. It takes no time unless that thread hangs.
+  private static let workerGrace: Int64 = 1_000_000_000
   /// After a worker could not be made, nanoseconds. Not with each connection: some versions of libuv (1.44)
   /// leave a descriptor behind when there are too few for a loop.
   private static let workerPause: Int64 = 60_000_000_000
@@ -55,6 +59,9 @@ final class Hub: TransportObserver {
   }
 
   func start() { transport.start() }
+
+  /// Whether nothing new may be begun.
+  var isStopped: Bool { stage > .running }
 
   /// For a forward, a server or a connection; in the log it names the latter.
   func nextIdentifier() -> UInt64 {
@@ -159,10 +166,12 @@ final class Hub: TransportObserver {
   }
 
   private func connectionsChanged(wasFull: Bool) {
-    if openConnections == 0, let drain {
-      self.drain = nil
-      drain.done()
-      return
+    if openConnections == 0 {
+      switch stage {
+      case .draining: return endConnections()
+      case .awaitingWorker: return hasEnded()
+      case .running, .closed, .ending, .ended: break
+      }
     }
     if wasFull { acceptAgain() }
   }
@@ -214,9 +223,9 @@ final class Hub: TransportObserver {
     for connection in connections.values where connection.isWaiting { connection.proceed() }
   }
 
-  /// Calls back when the list of devices is complete, or why there is none is known.
+  /// Calls back when the list of devices is complete, or why there is none is known, or at the end.
   func whenReady(_ body: @escaping () -> Void) {
-    if transport.isReady { body() } else { readyWaiters.append(body) }
+    if transport.isReady || isStopped { body() } else { readyWaiters.append(body) }
   }
 
   /// Tells the devices that are there, and then all changes, until ``unsubscribe(_:)``.
@@ -248,25 +257,70 @@ final class Hub: TransportObserver {
 
   // MARK: Ending
 
-  /// Stops to listen at once; lets the connections end by themselves for at most `nanoseconds`, then resets
-  /// them.
-  func stop(drain nanoseconds: Int64, _ done: @escaping () -> Void) {
-    isStopped = true
+  /// Ends everything but the transport and the streams of the library's callers, at once.
+  func stopServing() {
+    stage = max(stage, .closed)
     for forward in forwards.values { forward.close() }
     for server in servers.values { server.close() }
-    let finish = { [unowned self] in
-      for connection in connections.values { connection.stop() }
-      for server in servers.values { removeServer(server.identifier) }
-      forwards = [:]
-      transport.stop()
-      done()
-    }
-    guard openConnections > 0, nanoseconds > 0 else { return finish() }
-    let timer = LoopTimer(on: loop) { [unowned self] in
-      drain = nil
-      finish()
-    }
-    timer.set(after: nanoseconds)
-    drain = (timer, finish)
+    for connection in connections.values { connection.stop() }
+    for server in servers.values { server.stop() }
+    let waiters = readyWaiters
+    readyWaiters = []
+    for waiter in waiters { waiter() }
+  }
+
+  /// Stops to listen at once; lets the connections end by themselves for at most `nanoseconds`, then resets
+  /// them. `done` is called when the last one has ended; a later call may only shorten the time of an earlier one.
+  func stop(drain nanoseconds: Int64, _ done: @escaping () -> Void) {
+    guard stage != .ended else { return done() }
+    whenStopped.append(done)
+    guard stage < .ending else { return }
+    for forward in forwards.values { forward.close() }
+    for server in servers.values { server.close() }
+    guard openConnections > 0, nanoseconds > 0 else { return endConnections() }
+    let deadline = loop.now + nanoseconds
+    guard stage < .draining || deadline < drainDeadline else { return }
+    stage = .draining
+    drainDeadline = deadline
+    stopTimer = LoopTimer(on: loop) { [unowned self] in endConnections() }
+    stopTimer?.set(after: nanoseconds)
+  }
+
+  private func endConnections() {
+    stage = .ending
+    stopServing()
+    transport.stop()
+    guard openConnections > 0 else { return hasEnded() }
+    // Those on the worker's thread end there, in a moment.
+    stage = .awaitingWorker
+    stopTimer = LoopTimer(on: loop) { [unowned self] in hasEnded() }
+    stopTimer?.set(after: Self.workerGrace)
+  }
+
+  private func hasEnded() {
+    stage = .ended
+    stopTimer = nil
+    forwards = [:]
+    servers = [:]
+    let waiting = whenStopped
+    whenStopped = []
+    for done in waiting { done() }
+  }
+}
+
+extension Hub {
+  /// How far the end has come.
+  fileprivate enum Stage: Int, Comparable {
+    case running
+    /// Nothing new is begun.
+    case closed
+    /// Connections may end by themselves.
+    case draining
+    case ending
+    /// The worker has been told to end its relays.
+    case awaitingWorker
+    case ended
+
+    static func < (left: Stage, right: Stage) -> Bool { left.rawValue < right.rawValue }
   }
 }

@@ -86,6 +86,7 @@ final class SimulatedTransport: Transport, LinkOwner {
     let phone = phones.remove(at: index)
     log.write(.warning, "the link to the simulated device \(phone.device.udid) failed: \(reason)")
     if phone.isUp { observer?.detached(phone.device) }
+    if isReady { observer?.transportChanged() }
   }
 
   func open(_ device: Device, port: DevicePort, timeout: Int64, _ handler: any OpenHandler) -> any OpenAttempt

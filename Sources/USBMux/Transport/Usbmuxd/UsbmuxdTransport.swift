@@ -29,6 +29,7 @@ final class UsbmuxdTransport: Transport {
   private var connectFrames: [Target: EncodedFrame] = [:]
   private var refreshing: [() -> Void] = []
   private var verdicts = VerdictQueue()
+  private var isStopped = false
   private let memory = AnswerMemory()
   /// Ids that were announced as gone before the list of devices came.
   private var goneSinceListen: Set<DeviceID> = []
@@ -75,7 +76,8 @@ final class UsbmuxdTransport: Transport {
     session = nil
     listing?.cancel()
     listing = nil
-    verdicts.cancel()
+    isStopped = true
+    for question in verdicts.cancel() { question.done(.reset) }
     retry = nil
     path = nil
   }
@@ -280,6 +282,8 @@ final class UsbmuxdTransport: Transport {
   // MARK: Verdicts
 
   func verdict(on device: DeviceID, epoch: UInt64, _ done: @escaping (DeviceEnd) -> Void) {
+    // Nobody listens any more for what happens to devices.
+    guard !isStopped else { return done(.reset) }
     verdicts.add(VerdictQueue.Question(device: device, epoch: epoch, done: done))
     askForVerdicts()
   }

@@ -35,10 +35,13 @@ struct VerdictQueue {
     return answered
   }
 
-  mutating func cancel() {
+  /// Takes the question back that is under way; returns all that nobody will answer now.
+  mutating func cancel() -> [Question] {
     exchange?.cancel()
     exchange = nil
+    let open = asked + waiting
     asked = []
     waiting = []
+    return open
   }
 }
