@@ -11,8 +11,9 @@ public struct USBOptions: Hashable, Sendable {
   /// Whether to use memory that the kernel shares with the host controller, which saves a copy of every byte.
   public var usesDeviceMemory: Bool
 
-  /// Chosen for now: four reads of 32 KiB hide the time from the end of one to the start of the next at high
-  /// speed, and four packets under way do so for the other direction; usbmuxd keeps three reads of 16 KiB.
+  /// Eight reads of 16 KiB hide the time from the end of one to the start of the next at high speed, and four
+  /// packets under way do so for the other direction; usbmuxd keeps three reads of 16 KiB. Emulated devices are too
+  /// slow to tell the settings apart (docs/PERFORMANCE.md).
   ///
   /// Memory shared with the controller is uncached on many ARM machines, where reading from it costs more than
   /// the copy that it saves.
