@@ -270,19 +270,28 @@ struct EventLoopTests {
       await #expect(processExitsWith: .success) {
         // The first loop makes what libuv keeps for the process.
         do { _ = try EventLoop() }
-        var failures = 0
-        for room in (0..<Process.descriptors() + 40).reversed() {
-          let before = Self.loopDescriptors()
+        func failingCall(room: Int) -> String? {
           Self.limitDescriptors(to: room)
-          var call: String?
-          do throws(SystemError) { _ = try EventLoop() } catch { call = error.call }
-          Self.limitDescriptors(to: 4096)
-          // libuv 1.44 leaves an epoll set behind where its own part of the work fails.
-          if call == "uv_loop_init" { continue }
-          if call != nil { failures += 1 }
-          guard Self.loopDescriptors() == before else { exit(EXIT_FAILURE) }
+          defer { Self.limitDescriptors(to: 4096) }
+          do throws(SystemError) { _ = try EventLoop() } catch { return error.call }
+          return nil
         }
-        exit(failures > 0 ? EXIT_SUCCESS : EXIT_FAILURE)
+        // From where there is room for all down to where it is ours that fails, and not libuv's part: version
+        // 1.44 leaves an epoll set behind there. Other threads of the process open descriptors meanwhile, so this
+        // may take more than one look.
+        for _ in 0..<10 {
+          let top = Process.descriptors() + 40
+          guard
+            let room = (0..<top).reversed().first(where: { failingCall(room: $0) != nil }),
+            failingCall(room: room) == "epoll_create1"
+          else { continue }
+          let before = Self.loopDescriptors()
+          var isSteady = true
+          for _ in 0..<20 where failingCall(room: room) != "epoll_create1" { isSteady = false }
+          guard isSteady else { continue }
+          exit(Self.loopDescriptors() < before + 10 ? EXIT_SUCCESS : EXIT_FAILURE)
+        }
+        exit(EXIT_FAILURE)
       }
     }
   }

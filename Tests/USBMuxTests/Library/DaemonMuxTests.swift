@@ -5,7 +5,7 @@ import Testing
 @testable import USBMux
 
 /// The public interface over a usbmuxd that the test plays.
-@Suite("Library over a usbmuxd", .timeLimit(.minutes(2)))
+@Suite("Library over a usbmuxd", .timeLimit(.minutes(3)))
 struct DaemonMuxTests {
   static let alpha = "00008110000000000000000A"
   static let beta = "00008110000000000000000B"
@@ -364,10 +364,8 @@ struct DaemonMuxTests {
     let mux = try mux(daemon)
     _ = try await mux.devices()
     // The end of the flood is taken in without a further event.
-    for _ in 0..<200 {
-      if try await mux.devices().count >= UsbmuxdTransport.maximumDevices { break }
-      await Task.yield()
-      usleep(20_000)
+    for await event in mux.deviceEvents() {
+      if case .attached(let device) = event, device.id.rawValue == UsbmuxdTransport.maximumDevices { break }
     }
     #expect(try await mux.devices().count == UsbmuxdTransport.maximumDevices)
   }
@@ -381,7 +379,7 @@ struct DaemonMuxTests {
     let mux = try mux(daemon)
     let listing = Task { await failure { _ = try await mux.devices() } }
     let connecting = Task { await failure { _ = try await mux.connect(port: port(1)) } }
-    try eventually("Listen") { daemon.requests.contains(.listen) }
+    try await offPool { try eventually("Listen") { daemon.requests.contains(.listen) } }
     // Both wait by now, or find the Mux shut down.
     await mux.shutdown()
     #expect(await listing.value == .closed)
@@ -398,7 +396,9 @@ struct DaemonMuxTests {
     daemon.onListDevices(.silence)
     let before = daemon.requests.count { $0 == .listDevices }
     let reading = Task { await failure { _ = try await first.read() } }
-    try eventually("the question") { daemon.requests.count { $0 == .listDevices } > before }
+    try await offPool {
+      try eventually("the question") { daemon.requests.count { $0 == .listDevices } > before }
+    }
     await mux.shutdown()
     #expect(await reading.value == .deviceGone)
     #expect(await failure { _ = try await second.read() } == .deviceGone)

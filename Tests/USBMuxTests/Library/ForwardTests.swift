@@ -5,7 +5,7 @@ import Testing
 @testable import USBMux
 
 /// Forwards as a program uses them that has the library.
-@Suite("Forwards of the library", .timeLimit(.minutes(2)))
+@Suite("Forwards of the library", .timeLimit(.minutes(3)))
 struct ForwardTests {
   private func mux(devices: Int = 1, maximumConnections: Int? = nil) throws -> Mux {
     try Mux(
@@ -156,7 +156,9 @@ struct ForwardTests {
     let client = try TCPListener.connect(to: number)
     try echo(client)
     let ending = Task { await mux.shutdown(drain: .seconds(60)) }
-    try eventually("it listens no more") { (try? TCPListener.connect(to: number)) == nil }
+    try await offPool {
+      try eventually("it listens no more") { (try? TCPListener.connect(to: number)) == nil }
+    }
     try echo(client)
     client.close()
     await ending.value

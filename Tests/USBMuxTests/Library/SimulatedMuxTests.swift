@@ -4,7 +4,7 @@ import Testing
 @testable import USBMux
 
 /// The public interface over simulated phones: all of both protocols is behind it.
-@Suite("Library over simulated phones", .timeLimit(.minutes(2)))
+@Suite("Library over simulated phones", .timeLimit(.minutes(3)))
 struct SimulatedMuxTests {
   private func mux(
     devices: Int = 1, _ services: [UInt16: SimulationConfiguration.Service] = [:]

@@ -9,7 +9,7 @@ struct TooLate: Error, CustomStringConvertible {
 }
 
 /// The longest that a test waits for something. Nothing waits so long when all is well.
-let patience = 20.0
+let patience = 60.0
 
 /// Waits until `condition` holds.
 func eventually(
@@ -20,6 +20,14 @@ func eventually(
     guard DispatchTime.now() < deadline else { throw TooLate(what) }
     // Nothing can be waited on that covers every condition, so it is looked at each millisecond.
     usleep(1000)
+  }
+}
+
+/// Runs `body`, which waits for what other tasks do, on a thread of its own: the tasks need those of the runtime,
+/// which are few.
+func offPool<T: Sendable>(_ body: @escaping @Sendable () throws -> T) async throws -> T {
+  try await withCheckedThrowingContinuation { continuation in
+    Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
   }
 }
 
