@@ -1,11 +1,9 @@
 SWIFT ?= swift
 export SWIFT
 
-ifneq ($(shell uname -s),Darwin)
-  STATIC := --static-swift-stdlib
-endif
 BENCHMARKS := $(CURDIR)/.build/benchmarks
-RELEASE := -c release $(STATIC) --product tunneld
+# What `swift build` is called with for the program as it is installed and measured.
+RELEASE = $(shell scripts/release-flags)
 
 .PHONY: all check test run release bench bench-counts bench-programs format lint docs clean install deb
 
@@ -81,7 +79,7 @@ deb:
 # Linux. Measures against the installed peers, in rounds that take turns, and writes the table into
 # docs/PERFORMANCE.md. BENCH holds more options: `make bench BENCH="--rounds 9"`.
 bench: bench-programs
-	$(SWIFT) build -c release $(STATIC) --product device-path
+	$(SWIFT) build $(RELEASE:tunneld=device-path)
 	$(BENCHMARKS)/bench --write docs/PERFORMANCE.md $(BENCH) \
 	  "tunneld=$$($(SWIFT) build $(RELEASE) --show-bin-path)/tunneld --usbmuxd UNIX:{socket} {port}:{devport}"
 	$$($(SWIFT) build $(RELEASE) --show-bin-path)/device-path
