@@ -7,6 +7,8 @@ actor BulkWorker {
   enum Report: Sendable {
     case needsVerdict(UInt64)
     case ended(UInt64, RelaySummary)
+    /// The relay has left this thread, since its slices have become small.
+    case quiet(UInt64, Transit)
   }
 
   nonisolated let loop: EventLoop
@@ -82,6 +84,12 @@ actor BulkWorker {
     func relayNeedsVerdict(_ relay: SocketRelay) { report(.needsVerdict(relay.identifier)) }
 
     func relayIsBulk(_ relay: SocketRelay) { relay.goOn() }
+
+    func relayIsQuiet(_ relay: SocketRelay) {
+      relay.detach()
+      relays[relay.identifier] = nil
+      report(.quiet(relay.identifier, Transit(relay: relay)))
+    }
 
     func relayEnded(_ relay: any Relay, _ summary: RelaySummary) {
       relays[relay.identifier] = nil

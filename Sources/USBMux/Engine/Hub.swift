@@ -197,6 +197,8 @@ final class Hub: TransportObserver {
     switch report {
     case .needsVerdict(let identifier): movedRelays[identifier]?.workerNeedsVerdict()
     case .ended(let identifier, let summary): movedRelays.removeValue(forKey: identifier)?.finish(summary)
+    case .quiet(let identifier, let transit):
+      movedRelays.removeValue(forKey: identifier)?.workerReturns(transit.relay)
     }
   }
 

@@ -24,9 +24,10 @@ struct Flow {
     case sinkFailed(SystemError)
   }
 
-  /// The slice after which other streams get their turn, bytes.
-  static let slice = 1 << 20
-  /// A read of a stream that has not shown itself to be bulk, bytes.
+  /// The slice after which other streams get their turn, bytes. It is not more than a full read: a stream whose
+  /// source is filled again while it is read would be served at the cost of the others.
+  static let slice = BufferPool.capacity
+  /// A read while it is open whether a stream is worth a pipe, bytes.
   private static let smallRead = 64 * 1024
   /// Full reads in a row that make a stream bulk.
   private static let fullReadsOfBulk: UInt8 = 2
@@ -82,20 +83,20 @@ struct Flow {
     #endif
     while sourceIsReady && !ended {
       if moved >= Flow.slice { return .more }
-      let wanted = streak >= Flow.fullReadsOfBulk ? BufferPool.capacity : Flow.smallRead
+      let wanted = wantedBytes
       let scratch = unsafe resources.buffers.scratch
       switch unsafe Socket.receive(source, into: scratch, count: wanted) {
       case .bytes(let count):
         moved += count
         if let outcome = unsafe deliver(scratch, count, to: sink, resources.buffers) { return outcome }
-        if count < Flow.smallRead { streak = 0 }
         if count < wanted {
+          streak = 0
           // The socket is empty, unless its end was announced: that will not be told again.
           if !sourceHangsUp { sourceIsReady = false }
-        } else if streak < Flow.fullReadsOfBulk {
-          streak += 1
+        } else if method == .spliceWhenBusy {
+          streak = min(streak + 1, Flow.fullReadsOfBulk)
           #if os(Linux)
-            if streak == Flow.fullReadsOfBulk, method == .spliceWhenBusy, let pipe = resources.pipes.take() {
+            if streak == Flow.fullReadsOfBulk, let pipe = resources.pipes.take() {
               self.pipe = pipe
               streak = 0
               return splice(pipe, source, sink, resources, moved)
@@ -108,6 +109,11 @@ struct Flow {
       }
     }
     return .waits
+  }
+
+  /// What a read asks for. A stream that would be spliced, and gets no pipe, is copied as the others are.
+  private var wantedBytes: Int {
+    method == .copy || streak >= Flow.fullReadsOfBulk ? BufferPool.capacity : Flow.smallRead
   }
 
   /// Delivers what was just read; keeps the buffer where the sink does not take all of it.
@@ -234,11 +240,14 @@ struct Flow {
 /// What the relays of one loop thread share.
 final class RelayResources {
   let loop: EventLoop
-  let buffers = BufferPool()
+  let buffers: BufferPool
   let presence = ClientPresence()
   #if os(Linux)
     let pipes = PipePool()
   #endif
 
-  init(loop: EventLoop) { self.loop = loop }
+  init(loop: EventLoop) {
+    self.loop = loop
+    buffers = BufferPool(loop: loop)
+  }
 }

@@ -16,8 +16,14 @@ protocol RelayOwner: AnyObject {
   func relayNeedsVerdict(_ relay: SocketRelay)
   /// The relay carries bulk data and could go on elsewhere: the owner may move it (``SocketRelay/detach()``).
   func relayIsBulk(_ relay: SocketRelay)
+  /// A relay that was bulk carries small messages now: the owner may move it back.
+  func relayIsQuiet(_ relay: SocketRelay)
   /// Both sides are closed. The relay does nothing more.
   func relayEnded(_ relay: any Relay, _ summary: RelaySummary)
+}
+
+extension RelayOwner {
+  func relayIsQuiet(_ relay: SocketRelay) { relay.goOn() }
 }
 
 /// How a relay went.

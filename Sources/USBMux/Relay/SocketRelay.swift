@@ -5,9 +5,6 @@ internal import EventLoop
 /// One object owns all of a connection's state. It belongs to one loop thread at a time and can move to
 /// another one (``detach()``, ``attach(to:owner:)``).
 final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
-  /// Delivered bytes after which a connection counts as bulk.
-  static let bulkThreshold: UInt64 = 1 << 20
-
   /// The connection's number in the log.
   let identifier: UInt64
   private let clientSocket: CInt
@@ -31,7 +28,9 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   private var clientIsBroken = false
   /// The device's socket takes nothing more.
   private var deviceRefusesBytes = false
-  private var wasBulk = false
+  private var pace = Pace()
+  /// What of its pace the owner has been told last.
+  private var toldBulk = false
   /// The client has sent something that the device cannot take any more.
   private var clientTalksOn = false
   private var isFinished = false
@@ -84,8 +83,8 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
     schedule()
   }
 
-  /// Leaves its loop, to be attached to another one; only from within ``RelayOwner/relayIsBulk(_:)``. Whoever
-  /// does not take it away calls ``goOn()``.
+  /// Leaves its loop, to be attached to another one; only from within ``RelayOwner/relayIsBulk(_:)`` and
+  /// ``RelayOwner/relayIsQuiet(_:)``. Whoever does not take it away calls ``goOn()``.
   func detach() {
     clientWatcher.drop()
     deviceWatcher.drop()
@@ -124,7 +123,8 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
       if readiness.contains(.write) { upload.sinkIsReady = true }
       if readiness.contains(.hangUp) { download.sourceHangsUp = true }
     }
-    if !isScheduled { service() }
+    // Once for all that this turn has to tell.
+    schedule()
   }
 
   /// The device, or the way to it, is gone.
@@ -151,8 +151,10 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   private func service() {
     guard !isFinished else { return }
     var wantsMore = false
+    let before = progress
     pumpUpload(&wantsMore)
     pumpDownload(&wantsMore)
+    pace.moved(progress &- before)
     let uploadIsDone = upload.isEmpty && (upload.ended || clientIsBroken)
     switch ending.next(
       uploadIsEmpty: uploadIsDone || deviceRefusesBytes, downloadIsEmpty: download.isEmpty)
@@ -163,9 +165,9 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
       if clientTalksOn && ending.isLingering && isDelivered { return finish(.ended, resets: true) }
       // A device that takes nothing keeps the client's end from being read: that, too, must not last for ever.
       if ending.client != .open || upload.sourceHangsUp { theClock().clientHalfClosed() }
-      if !wasBulk && progress > Self.bulkThreshold && isPlain && !isScheduled {
-        wasBulk = true
-        owner.relayIsBulk(self)
+      if pace.isBulk != toldBulk && isPlain && !isScheduled {
+        toldBulk = pace.isBulk
+        if toldBulk { owner.relayIsBulk(self) } else { owner.relayIsQuiet(self) }
         // It may be another thread's by now.
         return
       }

@@ -16,6 +16,8 @@ final class StreamRelay: RelayOwner {
   private var deviceWatcher: Watcher?
   /// When it went to the worker.
   private var deliveredBefore: (sent: UInt64, received: UInt64) = (0, 0)
+  /// What the worker was told: the relay may have been on its way back by then.
+  private var toldWorker = (deviceLost: false, stop: false)
 
   private enum Place {
     case sockets(SocketRelay)
@@ -83,7 +85,9 @@ final class StreamRelay: RelayOwner {
     switch place {
     case .sockets(let relay): relay.deviceLost()
     case .session(let relay): relay.deviceLost()
-    case .worker(let worker): worker.deviceLost(identifier)
+    case .worker(let worker):
+      toldWorker.deviceLost = true
+      worker.deviceLost(identifier)
     case .over: break
     }
   }
@@ -93,7 +97,9 @@ final class StreamRelay: RelayOwner {
     switch place {
     case .sockets(let relay): relay.stop()
     case .session(let relay): relay.stop()
-    case .worker(let worker): worker.stop(identifier)
+    case .worker(let worker):
+      toldWorker.stop = true
+      worker.stop(identifier)
     case .over: break
     }
   }
@@ -126,6 +132,14 @@ final class StreamRelay: RelayOwner {
     guard case .worker(let worker) = place else { return }
     let identifier = identifier
     askForVerdict { worker.verified(identifier, $0) }
+  }
+
+  /// The relay is this thread's again.
+  func workerReturns(_ relay: SocketRelay) {
+    place = .sockets(relay)
+    relay.attach(to: hub.resources, owner: self)
+    if toldWorker.deviceLost { relay.deviceLost() }
+    if toldWorker.stop { relay.stop() }
   }
 
   func finish(_ summary: RelaySummary) {

@@ -85,6 +85,49 @@ struct DaemonMuxTests {
     }
   }
 
+  @Test("Bulk is carried on the second thread, and small messages again on the first")
+  func placesOfBulk() async throws {
+    let daemon = try ScriptedDaemon(devices: [ScriptedDaemon.device(7)])
+    let big = pattern(8_000_000)
+    daemon.onConnect { _, _ in
+      .accept { peer in
+        do {
+          while let order = try peer.receive(exactly: 1).first, order != 0 {
+            try peer.send(order == 1 ? big : [order])
+          }
+          peer.close()
+        } catch { Issue.record(error) }
+      }
+    }
+    let mux = try mux(daemon)
+    let forward = try await mux.forward(.localhost(port: 0), to: port(8765))
+    let client = try TCPListener.connect(to: try #require(forward.port))
+    @Sendable func messages(_ count: Int) throws {
+      for _ in 0..<count {
+        try client.send([2])
+        #expect(try client.receive(exactly: 1) == [2])
+      }
+    }
+    // The turns of the second thread that are not the question's own.
+    func turns() async -> UInt64 { await mux.status().loops.first { $0.name == "bulk" }?.turns.count ?? 0 }
+    try await offPool { try messages(5000) }
+    #expect(await turns() == 0, "there is no second thread yet")
+    for _ in 1...2 {
+      try await offPool {
+        try client.send([1])
+        try expectSame(client.receive(exactly: big.count), big)
+        try messages(2 * Pace.quietTurns)
+      }
+      let before = await turns()
+      #expect(before > 0)
+      try await offPool { try messages(1000) }
+      let after = await turns()
+      #expect(after < before + 100, "a thousand messages were not carried there")
+    }
+    try client.send([0])
+    client.close()
+  }
+
   @Test("The Listen connection alone may end: streams live on, and their ends are still told apart")
   func listenEnds() async throws {
     let daemon = try ScriptedDaemon(devices: [ScriptedDaemon.device(7)])

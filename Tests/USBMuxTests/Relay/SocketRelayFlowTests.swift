@@ -163,6 +163,8 @@ struct SocketRelayFlowTests {
     private var relay: SocketRelay?
     let summary = Box<RelaySummary?>(nil)
     let needsVerdict = Box(false)
+    var quiet: (SocketRelay) -> Void = { $0.goOn() }
+    let quietCalls = Box(0)
 
     init() throws { thread = try LoopThread() }
 
@@ -191,6 +193,12 @@ struct SocketRelayFlowTests {
     }
 
     func relayIsBulk(_ relay: SocketRelay) { relay.goOn() }
+
+    func relayIsQuiet(_ relay: SocketRelay) {
+      quietCalls.change { $0 += 1 }
+      quiet(relay)
+    }
+
     func relayEnded(_ relay: any Relay, _ summary: RelaySummary) { self.summary.value = summary }
   }
 
@@ -225,14 +233,49 @@ struct SocketRelayFlowTests {
     #expect(!bench.hasEnded)
   }
 
+  @Test("A relay that has become quiet comes back, and goes again", arguments: RelayBench.Kind.allCases)
+  func comesBack(_ client: RelayBench.Kind) throws {
+    let bench = try RelayBench(client: client)
+    let second = try Second()
+    defer {
+      second.tearDown()
+      bench.tearDown()
+    }
+    bench.bulk = { second.take($0) }
+    second.quiet = { relay in
+      relay.detach()
+      let transit = BulkWorker.Transit(relay: relay)
+      bench.thread.loop.execute {
+        if let resources = bench.resources { transit.relay.attach(to: resources, owner: bench) }
+      }
+    }
+    try bench.start()
+    for round in 1...3 {
+      let down = pattern(6_000_001, seed: UInt8(round))
+      try together(
+        { try bench.device.send(down) },
+        { try expectSame(bench.client.receive(exactly: down.count), down) })
+      #expect(bench.bulkCalls.value == round)
+      for number in 0..<UInt8(Pace.quietTurns) {
+        try bench.client.send([number])
+        #expect(try bench.device.receive(exactly: 1) == [number])
+        try bench.device.send([number, number])
+        #expect(try bench.client.receive(exactly: 2) == [number, number])
+      }
+      #expect(second.quietCalls.value == round)
+    }
+    bench.client.abort()
+    #expect(try bench.summary().reason == .clientGone)
+  }
+
   @Test("A relay whose client is ending stays where its clock runs")
   func noMoveWhileEnding() throws {
     let bench = try RelayBench(client: .unix)
     defer { bench.tearDown() }
     try bench.start()
     // The client has ended, and its last bytes cross the threshold while the device takes them slowly.
-    let bytes = pattern(Int(SocketRelay.bulkThreshold) + 8_000_000)
-    let before = Int(SocketRelay.bulkThreshold) - 300_000
+    let bytes = pattern(Pace.bulkThreshold + 8_000_000)
+    let before = Pace.bulkThreshold - 300_000
     let first = Array(bytes[..<before])
     try together(
       { try bench.client.send(first) }, { _ = try bench.device.receive(exactly: before) })
