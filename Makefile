@@ -98,8 +98,9 @@ format:
 lint:
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks
 
+# The library's documentation, as pages in .build/documentation.
 docs:
-	scripts/missing-docs
+	scripts/build-docs
 
 clean:
 	$(SWIFT) package clean

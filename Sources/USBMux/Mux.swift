@@ -4,7 +4,7 @@ package import EventLoop
 ///
 /// ```swift
 /// let mux = try Mux()
-/// let forward = try await mux.forward(.localhost(port: 0), to: 8765)
+/// let forward = try await mux.forward(.localhost(port: 0), to: DevicePort(8765)!)
 /// // http://127.0.0.1:<forward.port>/ now reaches port 8765 on the device's loopback.
 /// ```
 ///

@@ -22,7 +22,7 @@ public enum MuxError: Error, Hashable, Sendable, CustomStringConvertible {
   case cannotListen(address: String, ListenFailure, reason: String)
   /// The system refused a resource.
   case system(String)
-  /// This end was closed, by ``DeviceStream/close()``, ``Forward/stop()`` or ``Mux/shutdown()``.
+  /// This end was closed, by ``DeviceStream/close()``, ``Forward/stop()`` or ``Mux/shutdown(drain:)``.
   case closed
 
   /// Why a local address cannot be listened on.
