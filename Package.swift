@@ -14,6 +14,9 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
+/// What test targets are compiled with.
+let tests: [SwiftSetting] = [.treatAllWarnings(as: .error)]
+
 let package = Package(
   name: "tunneld",
   platforms: [.macOS("15.0")],
@@ -79,12 +82,15 @@ let package = Package(
       name: "device-path", dependencies: ["MuxProtocol"], path: "Benchmarks/DevicePath", swiftSettings: strict
     ),
 
-    .testTarget(name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"]),
-    .testTarget(name: "ControlProtocolTests", dependencies: ["ControlProtocol"]),
-    .testTarget(name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone", "EventLoop", "CSystem"]),
-    .testTarget(name: "TunneldTests", dependencies: ["tunneld", "ControlProtocol"]),
+    .testTarget(
+      name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"], swiftSettings: tests),
+    .testTarget(name: "ControlProtocolTests", dependencies: ["ControlProtocol"], swiftSettings: tests),
+    .testTarget(
+      name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone", "EventLoop", "CSystem"],
+      swiftSettings: tests),
+    .testTarget(name: "TunneldTests", dependencies: ["tunneld", "ControlProtocol"], swiftSettings: tests),
     // Runs the real binary; knows nothing of the project's own code.
-    .testTarget(name: "EndToEndTests", dependencies: ["tunneld"]),
+    .testTarget(name: "EndToEndTests", dependencies: ["tunneld"], swiftSettings: tests),
   ]
 )
 
@@ -94,7 +100,7 @@ let package = Package(
     .target(name: "CUMockdev", path: "Tests/USBEmulation/CUMockdev"),
     .executableTarget(
       name: "usb-emulator", dependencies: ["CUMockdev", "SimulatedPhone", "MuxProtocol"],
-      path: "Tests/USBEmulation/usb-emulator"),
+      path: "Tests/USBEmulation/usb-emulator", swiftSettings: tests),
   ]
   for target in package.targets where target.name == "EndToEndTests" {
     target.dependencies.append("usb-emulator")

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 #include <time.h>
@@ -407,6 +408,14 @@ int cs_has_hung_up(int fd) {
   // Asked for writability alone: that a peer has only ended its sending side is no answer to that, on Darwin too.
   struct pollfd entry = {.fd = fd, .events = POLLOUT};
   return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+int cs_terminal_size(int fd, int *columns, int *rows) {
+  struct winsize size;
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0) return -1;
+  *columns = size.ws_col;
+  *rows = size.ws_row;
+  return 0;
 }
 
 void cs_ignore_sigpipe(void) { signal(SIGPIPE, SIG_IGN); }

@@ -26,8 +26,11 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   /// The thread that runs the loop; 0 while none does.
   private let owner = Atomic<UInt>(0)
   private let stopping = Atomic<Bool>(false)
+  /// Nobody will ever run it.
+  private let isAbandoned = Atomic<Bool>(false)
   let poller: Poller
   let timers = TimerPool()
+  let lookups = LookupQueue()
   /// How long the turns took. Read on the loop's thread.
   package internal(set) var turns = TurnTimes()
   /// Who asked to be called again, in order.
@@ -86,7 +89,6 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     _ uv: UnsafeMutablePointer<uv_loop_t>, _ wakeUp: UnsafeMutablePointer<uv_async_t>
   ) {
     unsafe uv_close(UnsafeMutableRawPointer(wakeUp).assumingMemoryBound(to: uv_handle_t.self), nil)
-    // A look-up that nobody waits for may still be under way: sleep until it is over instead of spinning.
     while unsafe uv_run(uv, UV_RUN_DEFAULT) != 0 {}
     unsafe uv_loop_close(uv)
   }
@@ -108,22 +110,31 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   ///
   /// - Throws: ``SystemError`` when no thread can be made.
   package func start() throws(SystemError) {
-    let retained = unsafe Unmanaged.passRetained(self)
-    #if canImport(Darwin)
-      var thread: pthread_t?
-    #else
-      var thread = pthread_t()
-    #endif
-    let status = unsafe pthread_create(&thread, nil, loopThread, retained.toOpaque())
-    guard status == 0 else {
-      unsafe retained.release()
-      throw SystemError(code: status, call: "pthread_create")
+    try DetachedThread.start {
+      #if !canImport(Darwin)
+        // `splice(2)` knows no MSG_NOSIGNAL, and a program that uses this as a library may not ignore the signal.
+        cs_block_sigpipe()
+      #endif
+      self.run()
     }
-    #if canImport(Darwin)
-      if let thread = unsafe thread { unsafe pthread_detach(thread) }
-    #else
-      pthread_detach(thread)
-    #endif
+  }
+
+  /// For a loop that nobody runs and nobody will: what it has to do is done here and now, and so is what comes later,
+  /// the end of the objects that live on it for one. Without this they would wait for it, and it for them.
+  package func abandon() {
+    isAbandoned.store(true, ordering: .releasing)
+    stop()
+    runAbandoned()
+  }
+
+  private func runAbandoned() {
+    // What is added by that very work is done behind it.
+    guard !isCurrent else { return }
+    owner.store(currentThread(), ordering: .releasing)
+    defer { owner.store(0, ordering: .releasing) }
+    while !work.withLock({ $0.isEmpty }) { runWork() }
+    // Who asked for another turn gets none.
+    runAgain()
   }
 
   /// Ends ``run()`` after the present turn. Any thread.
@@ -164,7 +175,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
       work.append(job)
       return work.count == 1
     }
-    if first { unsafe uv_async_send(wakeUp) }
+    guard first else { return }
+    if isAbandoned.load(ordering: .acquiring) { runAbandoned() } else { unsafe uv_async_send(wakeUp) }
   }
 
   package func checkIsolated() {
@@ -210,18 +222,3 @@ private func loopWasWoken(_ handle: UnsafeMutablePointer<uv_async_t>?) {
   guard let handle = unsafe handle, let context = unsafe handle.pointee.data else { return }
   unsafe Unmanaged<EventLoop>.fromOpaque(context).takeUnretainedValue().runWork()
 }
-
-#if canImport(Darwin)
-  private func loopThread(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
-    unsafe Unmanaged<EventLoop>.fromOpaque(context).takeRetainedValue().run()
-    return nil
-  }
-#else
-  private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    guard let context = unsafe context else { return nil }
-    // `splice(2)` knows no MSG_NOSIGNAL, and a program that uses this as a library may not ignore the signal.
-    cs_block_sigpipe()
-    unsafe Unmanaged<EventLoop>.fromOpaque(context).takeRetainedValue().run()
-    return nil
-  }
-#endif

@@ -44,8 +44,7 @@ package struct PhoneLink: ~Copyable, Sendable {
   private var vacant: [Int] = []
   private var indices: [UInt32: Int] = [:]
   private var nextSerial: UInt64 = 0
-  private var events: [PhoneEvent] = []
-  private var eventsTaken = 0
+  private var events = PhoneEventQueue()
 
   package init(behaviour: PhoneBehaviour) {
     self.behaviour = behaviour
@@ -281,16 +280,7 @@ package struct PhoneLink: ~Copyable, Sendable {
   }
 
   /// What happened next, or nil.
-  package mutating func nextEvent() -> PhoneEvent? {
-    guard eventsTaken < events.count else { return nil }
-    let event = events[eventsTaken]
-    eventsTaken += 1
-    if eventsTaken == events.count {
-      events.removeAll(keepingCapacity: true)
-      eventsTaken = 0
-    }
-    return event
-  }
+  package mutating func nextEvent() -> PhoneEvent? { events.next() }
 
   /// The app listens: SYN|ACK is sent.
   package mutating func accept(_ session: PhoneSessionID) {

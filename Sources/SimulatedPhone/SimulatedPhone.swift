@@ -36,8 +36,7 @@ package struct SimulatedPhone: ~Copyable, Sendable {
   private var link: PhoneLink
   private let ports: [UInt16: PhonePort]
   private var services: [(any PhoneService)?] = []
-  private var events: [PhoneEvent] = []
-  private var eventsTaken = 0
+  private var events = PhoneEventQueue()
 
   package init(behaviour: PhoneBehaviour = PhoneBehaviour(), ports: [UInt16: PhonePort] = Self.usualPorts) {
     link = PhoneLink(behaviour: behaviour)
@@ -76,16 +75,7 @@ package struct SimulatedPhone: ~Copyable, Sendable {
   }
 
   /// What happened next to sessions of external ports, or nil.
-  package mutating func nextEvent() -> PhoneEvent? {
-    guard eventsTaken < events.count else { return nil }
-    let event = events[eventsTaken]
-    eventsTaken += 1
-    if eventsTaken == events.count {
-      events.removeAll(keepingCapacity: true)
-      eventsTaken = 0
-    }
-    return event
-  }
+  package mutating func nextEvent() -> PhoneEvent? { events.next() }
 
   /// The server behind an external port listens.
   package mutating func accept(_ session: PhoneSessionID) {

@@ -43,7 +43,8 @@ public actor DeviceStream {
   /// - Parameter limit: The most bytes to return, at least 1.
   /// - Returns: Between 1 and `limit` bytes; nil when the app has closed its side, after all of its bytes.
   /// - Throws: ``MuxError/deviceGone`` when the device, or the daemon that leads to it, was lost;
-  ///   ``MuxError/closed`` after ``close()`` or when the task is cancelled.
+  ///   ``MuxError/closed`` after ``close()``, when the task is cancelled, and for every end but a clean one once the
+  ///   ``Mux`` was shut down.
   public func read(upTo limit: Int = 65536) async throws(MuxError) -> [UInt8]? {
     while true {
       guard let number = socket?.number else { throw .closed }
@@ -70,8 +71,8 @@ public actor DeviceStream {
 
   /// Delivers all of `bytes` to the device, waiting while it takes none.
   ///
-  /// - Throws: ``MuxError/deviceGone`` when the app or the device closed; ``MuxError/closed`` after ``close()``
-  ///   or when the task is cancelled. An unknown part of the bytes was delivered then.
+  /// - Throws: ``MuxError/deviceGone`` when the app or the device closed; ``MuxError/closed`` after ``close()``,
+  ///   when the task is cancelled, or once the ``Mux`` was shut down. An unknown part of the bytes was delivered then.
   public func write(_ bytes: [UInt8]) async throws(MuxError) {
     var offset = 0
     while offset < bytes.count {
@@ -84,7 +85,7 @@ public actor DeviceStream {
       case .bytes(let sent): offset += sent
       case .wouldBlock, .end:
         guard await wait(for: .write) else { throw .closed }
-      case .failed: throw .deviceGone
+      case .failed: throw await engine.lossOfStream
       }
     }
   }
@@ -122,7 +123,7 @@ public actor DeviceStream {
   /// Finds out how the device's side ended.
   private func end(socketFailed: Bool) async {
     let end = await engine.explain(meaning, on: device.id, socketFailed: socketFailed)
-    ended = end == .clean ? .success(()) : .failure(.deviceGone)
+    ended = end == .clean ? .success(()) : .failure(await engine.lossOfStream)
   }
 }
 

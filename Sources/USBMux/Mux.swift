@@ -42,11 +42,19 @@ public final class Mux: Sendable {
   ///   ``MuxError/noDaemon(address:reason:)`` when `USBMUXD_SOCKET_ADDRESS` cannot be understood. A daemon that
   ///   does not run is no error here: it may come later.
   public convenience init(_ configuration: Configuration = Configuration()) throws(MuxError) {
+    try self.init(configuration) { (loop: EventLoop) throws(SystemError) in try loop.start() }
+  }
+
+  /// `start` gives the loop a thread.
+  convenience init(
+    _ configuration: Configuration, start: (EventLoop) throws(SystemError) -> Void
+  ) throws(MuxError) {
     let loop = try EventLoop.make()
     try self.init(configuration, on: loop)
     do throws(SystemError) {
-      try loop.start()
+      try start(loop)
     } catch {
+      loop.abandon()
       throw .system("\(error)")
     }
   }
@@ -150,7 +158,8 @@ public final class Mux: Sendable {
   /// the others. Nothing can be opened afterwards: all methods throw ``MuxError/closed``.
   ///
   /// Streams that were opened are their callers'. Those over USB or to simulated phones end with the way to the
-  /// device (``MuxError/deviceGone``); those through a usbmuxd go on until they are closed.
+  /// device (``MuxError/closed``). Those through a usbmuxd go on until they are closed; when one ends otherwise, nobody
+  /// asks the daemon any more whether the app closed it or the device was lost, and it is ``MuxError/closed`` too.
   public func shutdown(drain: Duration = .zero) async {
     await engine.stop(drain: drain)
   }

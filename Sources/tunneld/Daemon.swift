@@ -170,9 +170,12 @@ actor Daemon: Command {
     _ = close(descriptor)
   }
 
-  /// What listens later than the others.
+  /// What listens later than the others. Not to a descriptor of its own, which is closed: whoever reads it to its end
+  /// knows from there which forwards are not ready, and asks over the control socket.
   func announce(_ entries: [ForwardEntry]) {
-    for line in ReadyText.lines(entries) where Console.takesOutput { Console.print(line) }
+    guard options.ready.descriptor == nil else { return }
+    let lines = options.ready.json ? [ReadyText.json(later: entries, options)] : ReadyText.lines(entries)
+    for line in lines where Console.takesOutput { Console.print(line) }
   }
 
   func reply(_ line: String, to client: UInt64) { control?.reply(line, to: client) }

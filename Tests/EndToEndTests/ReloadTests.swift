@@ -107,6 +107,22 @@ extension EndToEnd {
       #expect(reload.output.contains("after a restart only: max-connections"), "\(reload.output)")
     }
 
+    /// Programs that read JSON are told of it as well.
+    @Test func aForwardThatListensLaterIsAnnouncedAsJSON() throws {
+      let mux = try FakeMux()
+      mux.attach(phone)
+      let listener = try Socket.listen(.loopback(0))
+      let busy = Socket.localPort(listener)
+      let service = try ConfiguredTunnel(mux, section("busy", "127.0.0.1:\(busy)", 9), ["--ready-json"])
+      #expect(service.tunnel.waitForOutput { $0.first?.contains("\"state\":\"failed\"") == true })
+      close(listener)
+      #expect(
+        service.tunnel.waitForOutput {
+          $0.last?.hasPrefix("{\"event\":\"listening\",\"forwards\":[{") == true
+            && $0.last?.contains("\"port\":\(busy)") == true
+        }, "\(service.tunnel.output)")
+    }
+
     /// The good forwards run, the bad one is shown, and comes when it can.
     @Test func aBusyPortIsTriedAgain() throws {
       let mux = try FakeMux()

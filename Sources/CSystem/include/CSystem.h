@@ -92,6 +92,8 @@ int cs_poll_writable(int fd, int timeout_ms);
 /// Whether nothing can be sent any more: the peer of a Unix socket has closed it, or a TCP socket was reset. Not
 /// so while the peer has only ended its sending side.
 int cs_has_hung_up(int fd);
+/// The size of the terminal that `fd` is, in characters. 0, or -1 with errno.
+int cs_terminal_size(int fd, int *columns, int *rows);
 void cs_ignore_sigpipe(void);
 /// Blocks SIGPIPE in the calling thread: what broken pipes raise there goes nowhere.
 void cs_block_sigpipe(void);

@@ -27,7 +27,7 @@ package struct HostLink: ~Copyable, Sendable {
   let configuration: LinkConfiguration
   let window: ScaledWindow
   let acknowledgeDelay: Int64
-  let connectTimeout: Int64
+  let connectTimeout: Int64?
 
   var state = State.idle
   var now = Instant(nanoseconds: .min)
@@ -63,7 +63,7 @@ package struct HostLink: ~Copyable, Sendable {
     self.configuration = configuration
     window = ScaledWindow(roundingDown: configuration.receiveWindow)
     acknowledgeDelay = configuration.acknowledgeDelay.saturatingNanoseconds
-    connectTimeout = configuration.connectTimeout.saturatingNanoseconds
+    connectTimeout = configuration.connectTimeout?.saturatingNanoseconds
     sessions = SessionTable(limit: configuration.maximumSessions, firstPort: firstPort)
   }
 
@@ -195,7 +195,9 @@ package struct HostLink: ~Copyable, Sendable {
     guard port != 0 else { throw .invalidPort }
     let index = try sessions.add(devicePort: port)
     counters.sessionsStarted += 1
-    connecting.schedule(index, at: self.now.advanced(byNanoseconds: connectTimeout))
+    if let connectTimeout {
+      connecting.schedule(index, at: self.now.advanced(byNanoseconds: connectTimeout))
+    }
     ready.append(index)
     return sessions[index].id
   }

@@ -15,8 +15,8 @@ package struct LinkConfiguration: Sendable {
   package var versionTimeout: Duration
   /// How often VERSION is sent before the device is given up.
   package var versionAttempts: Int
-  /// How long the answer to SYN is awaited.
-  package var connectTimeout: Duration
+  /// How long the answer to SYN is awaited; nil: until whoever asked for the session closes it.
+  package var connectTimeout: Duration?
   /// Sessions that may exist at a time, at most 32768.
   package var maximumSessions: Int
 
@@ -24,7 +24,7 @@ package struct LinkConfiguration: Sendable {
     receiveWindow: Int = 512 * 1024, maximumPacketSize: Int = 0x7ffc,
     acknowledgeDelay: Duration = .milliseconds(30), acknowledgeThreshold: Int? = nil,
     versionTimeout: Duration = .seconds(1), versionAttempts: Int = 4,
-    connectTimeout: Duration = .seconds(10), maximumSessions: Int = 4096
+    connectTimeout: Duration? = .seconds(10), maximumSessions: Int = 4096
   ) {
     let window = min(max(receiveWindow, ScaledWindow.unit), ScaledWindow.maximumByteCount)
     self.receiveWindow = window / ScaledWindow.unit * ScaledWindow.unit
@@ -35,7 +35,7 @@ package struct LinkConfiguration: Sendable {
     self.acknowledgeThreshold = max(acknowledgeThreshold ?? self.receiveWindow / 4, 1)
     self.versionTimeout = max(versionTimeout, .milliseconds(1))
     self.versionAttempts = max(versionAttempts, 1)
-    self.connectTimeout = max(connectTimeout, .milliseconds(1))
+    self.connectTimeout = connectTimeout.map { max($0, .milliseconds(1)) }
     self.maximumSessions = min(max(maximumSessions, 1), 32768)
   }
 

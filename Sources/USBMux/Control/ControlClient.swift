@@ -43,10 +43,12 @@ final class ControlClient: ReadinessHandler {
     guard !isReading else { return }
     isReading = true
     defer { isReading = false }
+    var hasTaken = false
     while let number = socket?.number, !isWorking, output.isEmpty {
       switch input.next() {
       case .line(let line):
         isWorking = true
+        hasTaken = true
         owner.received(line, from: self)
         continue
       case .tooLong: return end()
@@ -68,6 +70,9 @@ final class ControlClient: ReadinessHandler {
       case .failed: return end()
       }
     }
+    // While its line is answered nothing more is read; that it leaves must be told all the same. Asked for once only:
+    // where more lines are there to be read, a level-triggered set would tell of them without end.
+    if hasTaken && !hasEnded { watcher?.wait(for: .read) }
   }
 
   func reply(_ line: String) {

@@ -13,6 +13,8 @@ package actor Engine {
   private var eventStreams:
     [EventToken: (identifier: UInt64, continuation: AsyncStream<DeviceEvent>.Continuation)] = [:]
   private var isStopped = false
+  /// By ``stop(drain:)``, as opposed to ``muxIsGone()``, which leaves streams their way.
+  private var isShutDown = false
 
   package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
@@ -108,6 +110,9 @@ package actor Engine {
     }
   }
 
+  /// What an end that is no clean one is to a caller: a device to which the way was shut down is not lost.
+  var lossOfStream: MuxError { isShutDown ? .closed : .deviceGone }
+
   /// How a stream whose socket has ended came to it.
   func explain(_ end: StreamEnd, on device: DeviceID, socketFailed: Bool) async -> DeviceEnd {
     switch end {
@@ -181,6 +186,7 @@ package actor Engine {
   }
 
   func stop(drain: Duration) async {
+    isShutDown = true
     finish()
     await withCheckedContinuation { continuation in
       hub.stop(drain: drain.nanosecondsOfLoop) { continuation.resume() }

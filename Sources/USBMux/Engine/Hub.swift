@@ -144,9 +144,15 @@ final class Hub: TransportObserver {
   }
 
   func cannotAccept(_ error: SystemError) {
-    log.limited(
-      .warning, topic: "descriptors",
-      "no descriptor for another connection (\(error.message)): accepting pauses until one is free")
+    if error.isExhaustion {
+      log.limited(
+        .warning, topic: "descriptors",
+        "no descriptor for another connection (\(error.message)): accepting pauses until one is free")
+    } else {
+      log.limited(
+        .warning, topic: "accepting", "connections cannot be accepted (\(error.message)): this is tried again"
+      )
+    }
     guard acceptPause == nil else { return }
     acceptPause = LoopTimer(on: loop) { [unowned self] in acceptAgain() }
     acceptPause?.set(after: Self.acceptPauseTime)

@@ -11,8 +11,7 @@ final class ForwardState: ListenerOwner {
   private(set) var acceptedCount: UInt64 = 0
   private(set) var addresses: [SocketAddress] = []
   private unowned let hub: Hub
-  private var listeners: [Listener] = []
-  private var socketFile: (path: String, identity: UnixSocketFile.Identity?)?
+  private var listeners = ListenerSet()
 
   /// Binds and listens, or throws and leaves nothing bound.
   init(
@@ -26,16 +25,7 @@ final class ForwardState: ListenerOwner {
     self.hub = hub
     var bound = try BoundSockets(local)
     addresses = bound.addresses
-    if case .unix(let path) = local { socketFile = (path, UnixSocketFile.identity(path)) }
-    do throws(SystemError) {
-      for (index, address) in addresses.enumerated() {
-        guard let socket = bound.take(index) else { continue }
-        listeners.append(try Listener(socket, at: address, on: hub.loop, owner: self))
-      }
-    } catch {
-      close()
-      throw .system("\(error)")
-    }
+    listeners = try ListenerSet(&bound, at: local, on: hub.loop, owner: self)
   }
 
   /// What the log calls it.
@@ -49,12 +39,7 @@ final class ForwardState: ListenerOwner {
   }
 
   /// Stops to listen. The connections go on.
-  func close() {
-    for listener in listeners { listener.close() }
-    listeners = []
-    if let socketFile { UnixSocketFile.remove(socketFile.path, if: socketFile.identity) }
-    socketFile = nil
-  }
+  func close() { listeners.close() }
 
   // MARK: Listeners
 
@@ -83,7 +68,5 @@ final class ForwardState: ListenerOwner {
 
   func cannotAccept(_ error: SystemError) { hub.cannotAccept(error) }
 
-  func acceptAgain() {
-    for listener in listeners { listener.acceptAgain() }
-  }
+  func acceptAgain() { listeners.acceptAgain() }
 }

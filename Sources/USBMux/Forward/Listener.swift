@@ -6,7 +6,7 @@ protocol ListenerOwner: AnyObject {
   /// Whether there are descriptors for another connection.
   var mayAccept: Bool { get }
   func accepted(_ client: consuming Descriptor, isUnix: Bool)
-  /// The system has no descriptor for a connection that waits; ``Listener/acceptAgain()`` is to be called
+  /// The system has no descriptor for a connection that waits, or gives none away for another reason; ``Listener/acceptAgain()`` is to be called
   /// when there is one.
   func cannotAccept(_ error: SystemError)
 }
@@ -64,6 +64,7 @@ final class Listener: ReadinessHandler, Resumable {
   }
 
   private func accept() {
+    var failures = 0
     for _ in 0..<Self.slice {
       guard let listener = socket?.number, owner.mayAccept else { return }
       let number = cs_accept(listener)
@@ -77,8 +78,10 @@ final class Listener: ReadinessHandler, Resumable {
         watcher?.wait(for: .read)
         return
       }
-      if error.isExhaustion { return owner.cannotAccept(error) }
-      // A connection that died in the queue, or a signal: the next one.
+      // A connection that died in the queue, or one that a firewall forbids: the next one. Where each fails, it is not
+      // the connections.
+      failures += 1
+      if error.isExhaustion || failures == Self.slice { return owner.cannotAccept(error) }
     }
     schedule()
   }

@@ -33,7 +33,7 @@ struct SecretDirectory {
     while count < capacity {
       let moved = unsafe bytes.withUnsafeMutableBytes { buffer in
         guard let start = buffer.baseAddress else { return 0 }
-        return unsafe Self.posixRead(file.number, start + count, capacity - count)
+        return unsafe systemRead(file.number, start + count, capacity - count)
       }
       if moved > 0 { count += moved } else if moved == 0 { break } else { try Self.mustBeInterrupted("read") }
     }
@@ -86,7 +86,7 @@ struct SecretDirectory {
     while count < bytes.count {
       let moved = unsafe bytes.withUnsafeBytes { buffer in
         guard let start = buffer.baseAddress else { return 0 }
-        return unsafe posixWrite(file, start + count, buffer.count - count)
+        return unsafe systemWrite(file, start + count, buffer.count - count)
       }
       if moved > 0 { count += moved } else { try mustBeInterrupted("write") }
     }
@@ -96,22 +96,6 @@ struct SecretDirectory {
   private static func mustBeInterrupted(_ call: String) throws(SystemError) {
     let error = SystemError.last(call)
     guard error.isInterruption else { throw error }
-  }
-
-  private static func posixRead(_ file: CInt, _ buffer: UnsafeMutableRawPointer, _ count: Int) -> Int {
-    #if canImport(Darwin)
-      unsafe Darwin.read(file, buffer, count)
-    #else
-      unsafe Glibc.read(file, buffer, count)
-    #endif
-  }
-
-  private static func posixWrite(_ file: CInt, _ buffer: UnsafeRawPointer, _ count: Int) -> Int {
-    #if canImport(Darwin)
-      unsafe Darwin.write(file, buffer, count)
-    #else
-      unsafe Glibc.write(file, buffer, count)
-    #endif
   }
 }
 

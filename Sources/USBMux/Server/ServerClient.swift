@@ -5,16 +5,18 @@ internal import EventLoop
 /// Requests are read one at a time, and not one byte beyond each: what follows a Connect belongs to the
 /// device. The next one is read when the answer to the last one is with the kernel, so a program that does not
 /// read costs no memory.
-final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
+///
+/// `ServerClient+Requests` answers them, `ServerClient+Streams` has what follows a Connect.
+final class ServerClient: ReadinessHandler, Resumable {
   /// Stands in all lines of the log that are about this client.
   let identifier: UInt64
-  private let isUnix: Bool
-  private unowned let server: ServerState
-  private var socket: Descriptor?
-  private var watcher: Watcher?
+  let isUnix: Bool
+  unowned let server: ServerState
+  var socket: Descriptor?
+  var watcher: Watcher?
   private var decoder: FrameDecoder
-  private var output = OutputQueue()
-  private var state = State.commands
+  var output = OutputQueue()
+  var state = State.commands
   private var deadline: LoopTimer?
   private var isScheduled = false
   /// The program has ended its sending side.
@@ -33,14 +35,14 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     let dialect: Dialect
   }
 
-  private struct Connecting {
+  struct Connecting {
     let request: ReceivedRequest
     let device: Device
     let port: DevicePort
     var attempt: (any OpenAttempt)?
   }
 
-  private enum State {
+  enum State {
     /// Reads requests.
     case commands
     /// A request for the devices, which are not all known yet.
@@ -57,7 +59,7 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
   }
 
   /// The stream of a state that is `granted`.
-  private var channel: DeviceChannel?
+  var channel: DeviceChannel?
 
   init(_ identifier: UInt64, socket: consuming Descriptor, isUnix: Bool, server: ServerState) {
     self.identifier = identifier
@@ -77,7 +79,7 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     }
   }
 
-  private func log(_ level: LogLevel, _ message: @autoclosure () -> String) {
+  func log(_ level: LogLevel, _ message: @autoclosure () -> String) {
     server.hub.log.write(level, connection: identifier, message())
   }
 
@@ -132,7 +134,7 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     }
   }
 
-  private func receive() {
+  func receive() {
     guard let number = socket?.number else { return }
     var left = Self.slice
     while reads {
@@ -158,102 +160,19 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     }
   }
 
-  private func schedule() {
+  func schedule() {
     guard !isScheduled else { return }
     isScheduled = true
     server.hub.loop.resume(self)
   }
 
-  private func take(_ frame: Frame) {
-    if case .listening = state {
-      // As usbmuxd does: a listener has nothing to ask for, and programs rely on the end.
-      answer(.result(.badCommand), frame.dialect, frame.tag)
-      return finish()
-    }
-    do throws(RequestError) {
-      perform(try ClientRequest.decode(frame))
-    } catch {
-      log(.debug, "bad request: \(error)")
-      answer(.result(error.result), error.dialect, error.tag)
-    }
-  }
-
-  private func perform(_ received: ReceivedRequest) {
-    switch received.request {
-    case .listen, .listDevices:
-      guard !server.hub.transport.isReady else { return answerDevices(received) }
-      state = .waiting(received)
-      server.hub.whenReady { [weak self] in self?.devicesAreKnown() }
-    case .listListeners: answer(.listenerList(server.listenerRecords), to: received)
-    case .connect(let device, let port): connect(device, port, received)
-    case .readBUID: answer(.buid(server.records.systemIdentity()), to: received)
-    case .readPairRecord(let record):
-      answer(to: received) { () throws(SystemError) in .pairRecord(try server.records.read(record)) }
-    case .savePairRecord(let record, let data, let device):
-      answer(to: received) { () throws(SystemError) in
-        try server.records.save(data, as: record)
-        log(.info, "pair record \(record) is saved")
-        return .result(.ok)
-      } andThen: {
-        server.paired(record, device: device)
-      }
-    case .deletePairRecord(let record):
-      answer(to: received) { () throws(SystemError) in
-        try server.records.delete(record)
-        log(.info, "pair record \(record) is deleted")
-        return .result(.ok)
-      }
-    }
-  }
-
-  private func devicesAreKnown() {
-    guard case .waiting(let received) = state else { return }
-    state = .commands
-    answerDevices(received)
-    receive()
-  }
-
-  private func answerDevices(_ received: ReceivedRequest) {
-    guard case .listen = received.request else {
-      return answer(.deviceList(server.devices.records), to: received)
-    }
-    // The Result and the devices that are there leave in one piece: programs have been seen to take a pause
-    // for the end of the list.
-    queue(.result(.ok), received.dialect, received.tag)
-    for record in server.devices.records where record.isUSB || received.dialect == .propertyList {
-      queue(.attached(record), received.dialect, 0)
-    }
-    state = .listening(Listening(info: received.info, dialect: received.dialect))
-    flush()
-  }
-
   // MARK: Output
 
-  private func queue(_ message: DaemonMessage, _ dialect: Dialect, _ tag: UInt32) {
+  func queue(_ message: DaemonMessage, _ dialect: Dialect, _ tag: UInt32) {
     do throws(EncodingError) {
       output.append(EncodedFrame(try message.frame(tag: tag, dialect: dialect)))
     } catch {
       log(.warning, "an answer cannot be written: \(error)")
-    }
-  }
-
-  private func answer(_ message: DaemonMessage, _ dialect: Dialect, _ tag: UInt32) {
-    queue(message, dialect, tag)
-    flush()
-  }
-
-  private func answer(_ message: DaemonMessage, to received: ReceivedRequest) {
-    answer(message, received.dialect, received.tag)
-  }
-
-  private func answer(
-    to received: ReceivedRequest, _ work: () throws(SystemError) -> DaemonMessage, andThen: () -> Void = {}
-  ) {
-    do throws(SystemError) {
-      answer(try work(), to: received)
-      andThen()
-    } catch {
-      answer(.result(ResultCode(error)), to: received)
     }
   }
 
@@ -269,7 +188,7 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     end()
   }
 
-  private func flush() {
+  func flush() {
     guard let number = socket?.number, !output.isEmpty else { return }
     switch output.send(to: number) {
     case .done: break
@@ -290,75 +209,7 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     }
   }
 
-  // MARK: Streams
-
-  private func connect(_ id: DeviceID, _ port: DevicePort, _ received: ReceivedRequest) {
-    guard let device = server.devices.device(id) else { return answer(.result(.badDevice), to: received) }
-    // The transport may answer before `open` returns.
-    state = .connecting(Connecting(request: received, device: device, port: port))
-    // Readability tells a program that leaves, too.
-    watcher?.wait(for: .read)
-    let hub = server.hub
-    let attempt = hub.transport.open(
-      device, port: port, timeout: server.options.connectTimeout.nanosecondsOfLoop, self)
-    guard case .connecting(var connecting) = state else { return }
-    connecting.attempt = attempt
-    state = .connecting(connecting)
-  }
-
-  func opened(_ channel: consuming DeviceChannel) {
-    guard case .connecting(let connecting) = state else { return channel.discard() }
-    state = .granted(connecting.device, connecting.port)
-    answer(.result(.ok), to: connecting.request)
-    guard case .granted = state else { return channel.discard() }
-    guard !output.isEmpty else { return relay(to: connecting.device, connecting.port, over: channel) }
-    // The program has not read its answers for long. A watcher lives on with those only who take it at once.
-    switch consume channel {
-    case .socket(let socket, let watcher, let epoch):
-      watcher?.cancel()
-      self.channel = .socket(socket, nil, epoch: epoch)
-    case .session(let opened): self.channel = .session(opened)
-    }
-  }
-
-  func openFailed(_ error: OpenError) {
-    guard case .connecting(let connecting) = state else { return }
-    // The list was wrong. It is put right for the next one; this program has named an attachment that is over.
-    if case .unknownDevice = error { server.hub.transport.refresh {} }
-    refuse(connecting, error)
-  }
-
-  /// The program keeps its connection: it may ask for something else.
-  private func refuse(_ connecting: Connecting, _ error: OpenError) {
-    server.hub.statistics.failed(error.cause, resets: false)
-    log(.info, "\(connecting.device.udid):\(connecting.port): \(error.cause)")
-    state = .commands
-    answer(.result(error.result), to: connecting.request)
-    // Not at once: this may be a call from within `receive`.
-    schedule()
-  }
-
-  private func relay(to device: Device, _ port: DevicePort, over channel: consuming DeviceChannel) {
-    guard let socket = socket.take() else { return channel.discard() }
-    // The relay's own watcher is told anew that a program is gone altogether.
-    watcher.drop()
-    var times = RelayTimes()
-    times.halfClose = server.options.halfCloseTimeout.nanosecondsOfLoop
-    let relay = StreamRelay(
-      identifier, client: socket, clientIsUnix: isUnix, clientWatcher: nil, to: device, over: channel,
-      times: times, hub: server.hub
-    ) { [unowned self] in relayEnded($0) }
-    state = .relaying(relay, device, port, since: server.hub.loop.now)
-    server.hub.statistics.opened &+= 1
-    log(.info, "open: \(server.name) -> \(device.udid):\(port)")
-    relay.start()
-  }
-
-  private func relayEnded(_ summary: RelaySummary) {
-    server.hub.statistics.ended(summary)
-    log(.info, "\(summary.reason): \(summary.sent) bytes sent, \(summary.received) received")
-    end()
-  }
+  // MARK: Status
 
   /// For a status; nil when it has no stream.
   func status(at now: Int64, _ moved: MovedBytes) -> MuxStatus.ConnectionStatus? {
@@ -389,7 +240,7 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
   }
 
   /// Lets it take what is queued, then ends it.
-  private func finish() {
+  func finish() {
     switch state {
     case .ending, .over: return
     case .commands, .waiting, .connecting, .granted, .listening, .relaying: break
@@ -400,7 +251,7 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     deadline?.set(after: Self.farewell)
   }
 
-  private func end() {
+  func end() {
     if case .over = state { return }
     if case .connecting(let connecting) = state { connecting.attempt?.cancel() }
     state = .over
@@ -409,28 +260,5 @@ final class ServerClient: ReadinessHandler, OpenHandler, Resumable {
     if let channel = channel.take() { channel.discard() }
     socket = nil
     server.ended(self)
-  }
-}
-
-extension OpenError {
-  /// What a program is told: that there is no such device, or that it does not accept.
-  fileprivate var result: ResultCode {
-    switch self {
-    case .unknownDevice: .badDevice
-    case .failed(let error):
-      switch error {
-      case .noDaemon, .permissionDenied, .noSuchDevice, .onlyOverNetwork, .ambiguousDevice, .deviceGone,
-        .closed:
-        .badDevice
-      case .refused, .protocolViolation, .timeout, .cannotListen, .system: .connectionRefused
-      }
-    }
-  }
-
-  fileprivate var cause: MuxError {
-    switch self {
-    case .unknownDevice: .deviceGone
-    case .failed(let error): error
-    }
   }
 }

@@ -10,8 +10,7 @@ final class ServerState: ListenerOwner {
   let records: PairRecords
   unowned let hub: Hub
   private(set) var devices = ServedDevices()
-  private var listeners: [Listener] = []
-  private var socketFile: (path: String, identity: UnixSocketFile.Identity?)?
+  private var listeners = ListenerSet()
   private var clients: [UInt64: ServerClient] = [:]
   private var subscription: UInt64?
 
@@ -30,16 +29,7 @@ final class ServerState: ListenerOwner {
       throw .cannotListen(address: "\(local)", .unusable, reason: Self.loopbackOnly)
     }
     name = "usbmuxd socket at " + (addresses.first?.description ?? local.description)
-    if case .unix(let path) = local { socketFile = (path, UnixSocketFile.identity(path)) }
-    do throws(SystemError) {
-      for (index, address) in addresses.enumerated() {
-        guard let socket = bound.take(index) else { continue }
-        listeners.append(try Listener(socket, at: address, on: hub.loop, owner: self))
-      }
-    } catch {
-      close()
-      throw .system("\(error)")
-    }
+    listeners = try ListenerSet(&bound, at: local, on: hub.loop, owner: self)
     subscription = hub.subscribe { [unowned self] in take($0) }
   }
 
@@ -88,10 +78,7 @@ final class ServerState: ListenerOwner {
   func close() {
     if let subscription { hub.unsubscribe(subscription) }
     subscription = nil
-    for listener in listeners { listener.close() }
-    listeners = []
-    if let socketFile { UnixSocketFile.remove(socketFile.path, if: socketFile.identity) }
-    socketFile = nil
+    listeners.close()
     for client in clients.values where !client.isRelaying { client.stop() }
   }
 
@@ -127,9 +114,7 @@ final class ServerState: ListenerOwner {
 
   func cannotAccept(_ error: SystemError) { hub.cannotAccept(error) }
 
-  func acceptAgain() {
-    for listener in listeners { listener.acceptAgain() }
-  }
+  func acceptAgain() { listeners.acceptAgain() }
 
   func ended(_ client: ServerClient) {
     let hubWasFull = hub.isFull

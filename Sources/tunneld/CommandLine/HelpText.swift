@@ -51,8 +51,9 @@ enum HelpText {
           --usbmuxd-socket-group GROUP
                                    the socket's group (default: that of this process)
           --lockdown-dir DIRECTORY
-                                   where pair records are kept (default: /var/lib/lockdown; on
-                                   macOS /var/db/lockdown)
+                                   where pair records are kept (default: lockdown in the service's
+                                   state directory, else /var/lib/lockdown; on macOS
+                                   /var/db/lockdown)
 
     Limits, times in seconds:
           --wait SECONDS           how long a connection waits for a phone (default 5)
@@ -66,7 +67,8 @@ enum HelpText {
                                    descriptor limit allows)
 
     For programs that start it:
-          --ready-fd N             write the ready lines to descriptor N, and close it
+          --ready-fd N             write the ready lines to descriptor N, and close it; what can
+                                   listen later only is in the log and in `tunneld status`
           --ready-json             one line of JSON instead: addresses, ports, UDID, pid
           --exit-with-parent       end when the process that started it does
 
@@ -110,7 +112,7 @@ enum HelpText {
 
           --json                   one JSON object
           --prometheus             in the text format of Prometheus
-          --watch                  draw the table again every second, with rates, until Ctrl-C
+          --watch                  draw the table again every second, with rates, until q or Ctrl-C
           --control-socket PATH    where it is asked (default /run/tunneld/control.sock)
       -h, --help                   print this and end
 

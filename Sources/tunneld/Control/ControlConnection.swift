@@ -20,9 +20,13 @@ struct ControlConnection: ~Copyable {
   private let socket: Descriptor
   private let path: String
   private var received: [UInt8] = []
+  private var hasAnswered = false
+  /// Where in it no line end has been looked for yet.
+  private var searched = 0
 
-  /// For an answer, milliseconds.
-  private static let timeout: CInt = 10_000
+  /// For an answer, nanoseconds.
+  static let patience: Int64 = 10_000_000_000
+  private static let timeout = CInt(patience / 1_000_000)
   /// Bytes of an answer.
   private static let maximumAnswer = 64 << 20
 
@@ -53,11 +57,45 @@ struct ControlConnection: ~Copyable {
     throw ControlFailure("no answer at \(path) (\(error.message)): \(advice)")
   }
 
+  /// The socket's descriptor, for who waits in a loop.
+  var number: CInt { socket.number }
+
   /// Sends a request and waits for its result.
   mutating func ask(_ command: String, _ members: [JSONValue.Member] = []) throws(ControlFailure) -> JSONValue
   {
-    try send(JSONValue.object([JSONValue.Member("command", .string(command))] + members).text + "\n")
-    let line = try readLine()
+    try send(command, members)
+    while true {
+      if let answer = try nextAnswer() { return answer }
+      try take(try receive(timeout: Self.timeout))
+    }
+  }
+
+  /// Sends a request; its result comes later.
+  func send(_ command: String, _ members: [JSONValue.Member] = []) throws(ControlFailure) {
+    try send(text: JSONValue.object([JSONValue.Member("command", .string(command))] + members).text + "\n")
+  }
+
+  /// The result of the earliest request whose result has not been taken, or nil when it is not there yet. Does
+  /// not wait.
+  mutating func answerNow() throws(ControlFailure) -> JSONValue? {
+    while true {
+      if let answer = try nextAnswer() { return answer }
+      guard let bytes = read() else { return nil }
+      try take(bytes)
+    }
+  }
+
+  /// The result in what has been received.
+  private mutating func nextAnswer() throws(ControlFailure) -> JSONValue? {
+    guard let end = received[searched...].firstIndex(of: 0x0a) else {
+      searched = received.count
+      guard received.count <= Self.maximumAnswer else { throw ControlFailure("the answer is too long") }
+      return nil
+    }
+    hasAnswered = true
+    let line = Array(received[..<end])
+    received.removeFirst(end + 1)
+    searched = 0
     var limits = JSONReader.Limits()
     limits.bytes = Self.maximumAnswer
     limits.values = Self.maximumAnswer
@@ -78,7 +116,7 @@ struct ControlConnection: ~Copyable {
     while let more = try? receive(timeout: -1), !more.isEmpty {}
   }
 
-  private func send(_ text: String) throws(ControlFailure) {
+  private func send(text: String) throws(ControlFailure) {
     var rest = Array(text.utf8)[...]
     while !rest.isEmpty {
       let sent = unsafe rest.withUnsafeBytes { bytes in
@@ -90,25 +128,14 @@ struct ControlConnection: ~Copyable {
       } else if errno == EAGAIN {
         guard cs_poll_writable(socket.number, Self.timeout) == 1 else { throw tooSlow }
       } else if errno != EINTR {
-        throw ControlFailure("tunneld at \(path) has ended the connection: are you in the socket's group?")
+        throw hasEnded
       }
     }
   }
 
-  private mutating func readLine() throws(ControlFailure) -> [UInt8] {
-    while true {
-      if let end = received.firstIndex(of: 0x0a) {
-        let line = Array(received[..<end])
-        received.removeFirst(end + 1)
-        return line
-      }
-      guard received.count <= Self.maximumAnswer else { throw ControlFailure("the answer is too long") }
-      let more = try receive(timeout: Self.timeout)
-      guard !more.isEmpty else {
-        throw ControlFailure("tunneld at \(path) has ended the connection: are you in the socket's group?")
-      }
-      received += more
-    }
+  private mutating func take(_ bytes: [UInt8]) throws(ControlFailure) {
+    guard !bytes.isEmpty else { throw hasEnded }
+    received += bytes
   }
 
   /// What comes next; nothing at the end.
@@ -118,7 +145,13 @@ struct ControlConnection: ~Copyable {
       let ready = unsafe poll(&entry, 1, timeout)
       if ready == 0 { throw tooSlow }
       if ready < 0 && errno != EINTR { throw ControlFailure("\(SystemError.last("poll"))") }
-      guard ready > 0 else { continue }
+      if ready > 0, let bytes = read() { return bytes }
+    }
+  }
+
+  /// What is there; nothing at the end, and nil when there is nothing yet.
+  private func read() -> [UInt8]? {
+    while true {
       var count = 0
       let bytes = unsafe [UInt8](unsafeUninitializedCapacity: 65536) { buffer, filled in
         guard let start = buffer.baseAddress else { return }
@@ -126,11 +159,18 @@ struct ControlConnection: ~Copyable {
         filled = max(0, count)
       }
       if count >= 0 { return bytes }
-      if errno != EINTR && errno != EAGAIN { return [] }
+      if errno == EAGAIN { return nil }
+      if errno != EINTR { return [] }
     }
   }
 
-  private var tooSlow: ControlFailure { ControlFailure("tunneld at \(path) does not answer") }
+  private var hasEnded: ControlFailure {
+    // Those who may not ask are told nothing.
+    let advice = hasAnswered ? "" : ": are you in the socket's group?"
+    return ControlFailure("tunneld at \(path) has ended the connection\(advice)")
+  }
+
+  var tooSlow: ControlFailure { ControlFailure("tunneld at \(path) does not answer") }
 }
 
 /// connect(2), which has a namesake above.

@@ -23,7 +23,7 @@ enum ControlRunner {
   private static func perform(_ command: ControlCommand) throws(ControlFailure) {
     var connection = try ControlConnection(path: command.socket)
     switch command.action {
-    case .status(let format): try status(format, &connection)
+    case .status(let format): try status(format, connection)
     case .reload: Console.print(StatusText.reload(try connection.ask(ControlRequest.Command.reload.rawValue)))
     case .list(let json):
       let forwards = try connection.ask(ControlRequest.Command.forwards.rawValue)["forwards"]?.array ?? []
@@ -61,24 +61,14 @@ enum ControlRunner {
   }
 
   private static func status(
-    _ format: ControlCommand.Format, _ connection: inout ControlConnection
+    _ format: ControlCommand.Format, _ connection: consuming ControlConnection
   ) throws(ControlFailure) {
     let name = ControlRequest.Command.status.rawValue
     switch format {
     case .text: Console.print(StatusText.table(try connection.ask(name), before: nil))
     case .json: Console.print(try connection.ask(name).text)
     case .prometheus: Console.write(PrometheusText.metrics(try connection.ask(name)), to: STDOUT_FILENO)
-    case .watch:
-      let isTerminal = isatty(STDOUT_FILENO) == 1
-      var before: JSONValue?
-      while true {
-        let status = try connection.ask(name)
-        // From the top left corner, everything below erased.
-        let top = isTerminal ? "\u{1b}[H\u{1b}[2J" : ""
-        Console.print(top + StatusText.table(status, before: before))
-        before = status
-        sleep(1)
-      }
+    case .watch: try StatusWatch.run(connection)
     }
   }
 }

@@ -1,4 +1,5 @@
 import CSystem
+import EventLoop
 import USBMux
 
 #if canImport(Glibc)
@@ -37,14 +38,18 @@ enum Console {
   static func unblockSignals() { cs_unblock_signals() }
 
   /// Writes all of the text, however long that takes.
-  static func write(_ text: String, to descriptor: Int32) {
+  ///
+  /// - Returns: false when the other side takes no more.
+  @discardableResult
+  static func write(_ text: String, to descriptor: Int32) -> Bool {
     var rest = Array(text.utf8)[...]
     while !rest.isEmpty {
       let written = unsafe rest.withUnsafeBytes { bytes in
         guard let start = bytes.baseAddress else { return 0 }
         return unsafe systemWrite(descriptor, start, bytes.count)
       }
-      if written > 0 { rest = rest.dropFirst(written) } else if errno != EINTR { return }
+      if written > 0 { rest = rest.dropFirst(written) } else if errno != EINTR { return false }
     }
+    return true
   }
 }

@@ -4,16 +4,12 @@ import USBMux
 enum DeviceText {
   static func table(_ devices: [Device]) -> String {
     guard !devices.isEmpty else { return "no device is attached" }
-    let header = ["UDID", "CONNECTION", "ID", "DETAILS"]
-    let rows = [header] + devices.map { [$0.udid.description, connection($0), "\($0.id)", details($0)] }
-    let widths = header.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-    return rows.map { row in
-      let cells = zip(row, widths).map { cell, width in
-        cell + String(repeating: " ", count: max(0, width - cell.count))
-      }
-      let line = cells.joined(separator: "  ")
-      return String(line.reversed().drop { $0 == " " }.reversed())
-    }.joined(separator: "\n")
+    let table = TextTable([
+      TextTable.Column("UDID", devices.map(\.udid.description)),
+      TextTable.Column("CONNECTION", devices.map(connection)),
+      TextTable.Column("ID", devices.map { "\($0.id)" }), TextTable.Column("DETAILS", devices.map(details)),
+    ])
+    return table.lines().joined(separator: "\n")
   }
 
   static func line(_ event: DeviceEvent) -> String {

@@ -1,5 +1,6 @@
 import CSystem
 import ControlProtocol
+import EventLoop
 import Synchronization
 import USBMux
 
@@ -140,24 +141,6 @@ final class LogSink: Sendable {
     private static let sendFlags = MSG_DONTWAIT
   #else
     private static let sendFlags = CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL)
-  #endif
-}
-
-/// write(2), which has too many namesakes.
-func systemWrite(_ descriptor: CInt, _ bytes: UnsafeRawPointer, _ count: Int) -> Int {
-  #if canImport(Darwin)
-    unsafe Darwin.write(descriptor, bytes, count)
-  #else
-    unsafe Glibc.write(descriptor, bytes, count)
-  #endif
-}
-
-/// read(2), likewise.
-func systemRead(_ descriptor: CInt, _ bytes: UnsafeMutableRawPointer, _ count: Int) -> Int {
-  #if canImport(Darwin)
-    unsafe Darwin.read(descriptor, bytes, count)
-  #else
-    unsafe Glibc.read(descriptor, bytes, count)
   #endif
 }
 

@@ -76,7 +76,7 @@ extension Daemon {
     do throws(MuxError) {
       try await bind(entry)
       sink.write(.notice, "forward \(entry.title) listens now")
-      if !options.ready.json, options.ready.descriptor == nil { announce([entry]) }
+      announce([entry])
     } catch {
       tryAgainLater(entry)
     }
@@ -119,7 +119,7 @@ extension Daemon {
       throw UsageError("there is no configuration file to read again", fix: "start tunneld with -c FILE")
     }
     guard case .run(let wanted) = try invocation() else { return options }
-    return wanted
+    return try wanted.resolved()
   }
 
   private func apply(_ wanted: RunOptions) async -> ReloadReport {
@@ -174,15 +174,5 @@ extension RunOptions {
     forwards = other.forwards
     log = other.log
     verbosity = other.verbosity
-  }
-
-  /// The settings in which `other` differs and that are read at the start only.
-  func settingsForRestart(besides other: RunOptions) -> [String] {
-    var names: [String] = []
-    if transport != other.transport { names.append(TunneldOption.transport.key) }
-    if maximumConnections != other.maximumConnections { names.append(TunneldOption.maximumConnections.key) }
-    if server != other.server { names.append(TunneldOption.usbmuxdSocket.key) }
-    if control != other.control { names.append(TunneldOption.controlSocket.key) }
-    return names
   }
 }

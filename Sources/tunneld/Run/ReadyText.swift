@@ -32,6 +32,11 @@ enum ReadyText {
     ]).text
   }
 
+  /// One object with forwards that listen later than the others.
+  static func json(later entries: [ForwardEntry], _ options: RunOptions) -> String {
+    JSONValue.object(of: ["event": "listening", "forwards": .array(entries.map { object($0, options) })]).text
+  }
+
   static func object(_ entry: ForwardEntry, _ options: RunOptions) -> JSONValue {
     .object(of: [
       "id": .count(entry.number), "name": entry.options.name.map(JSONValue.string),

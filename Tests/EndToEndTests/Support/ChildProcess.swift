@@ -34,9 +34,11 @@ class ChildProcess: @unchecked Sendable {
   private var openPipes = 2
   private var status: ExitStatus?
 
-  /// `arguments` includes argv[0]; the descriptors of `passing` become 3, 4, ... there.
+  /// `arguments` includes argv[0]; the descriptors of `passing` become 3, 4, ... there. With a `terminal`, the path
+  /// of one, it has a session of its own with that terminal, which is its standard input and output.
   init(
-    executable: String, arguments: [String], environment: [String: String] = [:], passing: [Int32] = []
+    executable: String, arguments: [String], environment: [String: String] = [:], passing: [Int32] = [],
+    terminal: String? = nil
   ) throws {
     inheritance.lock()
     defer { inheritance.unlock() }
@@ -62,11 +64,18 @@ class ChildProcess: @unchecked Sendable {
     posix_spawnattr_setsigmask(&attributes, &signals)
     sigfillset(&signals)
     posix_spawnattr_setsigdefault(&attributes, &signals)
-    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+    var flags = Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF)
+    if terminal != nil { flags |= newSession }
+    posix_spawnattr_setflags(&attributes, flags)
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-    posix_spawn_file_actions_adddup2(&actions, pipes[0][1], 1)
+    if let terminal {
+      posix_spawn_file_actions_addopen(&actions, 0, terminal, O_RDWR, 0)
+      posix_spawn_file_actions_adddup2(&actions, 0, 1)
+    } else {
+      posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+      posix_spawn_file_actions_adddup2(&actions, pipes[0][1], 1)
+    }
     posix_spawn_file_actions_adddup2(&actions, pipes[1][1], 2)
     // Copies above all numbers that they are to get, so that none is overwritten before its turn.
     let copies = passing.map { fcntl($0, F_DUPFD_CLOEXEC, Int32(3 + passing.count)) }

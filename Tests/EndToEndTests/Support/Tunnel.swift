@@ -21,8 +21,14 @@ final class Tunnel: ChildProcess, @unchecked Sendable {
   static let iproxy: String? = ProcessInfo.processInfo.environment["IPROXY"]
 
   /// Runs with bare arguments.
-  init(arguments: [String], name: String = "tunneld", environment: [String: String] = [:]) throws {
-    try super.init(executable: Tunnel.binary, arguments: [name] + arguments, environment: environment)
+  init(
+    arguments: [String], name: String = "tunneld", environment: [String: String] = [:],
+    terminal: String? = nil
+  ) throws {
+    var variables = environment
+    if terminal != nil { variables["TERM"] = "xterm" }
+    try super.init(
+      executable: Tunnel.binary, arguments: [name] + arguments, environment: variables, terminal: terminal)
   }
 
   /// Runs another program that ends up executing tunneld: `sh`, `setpriv`.

@@ -113,6 +113,18 @@ struct SessionOpeningTests {
     #expect(trace.sent().map(\.flags) == [DeviceSide.rst])
   }
 
+  @Test("without a connect timeout the session waits until it is closed")
+  func noTimeout() throws {
+    let trace = Trace.up(.two, LinkConfiguration(connectTimeout: nil))
+    let id = try trace.connect()
+    _ = trace.sent()
+    #expect(trace.deadline == nil)
+    #expect(trace.advance(by: .seconds(100_000)) == [])
+    trace.link.close(id)
+    #expect(trace.sent().map(\.flags) == [DeviceSide.rst])
+    #expect(trace.sessionCount == 0)
+  }
+
   @Test("timeouts come in the order of the connects, one by one")
   func timeouts() throws {
     let trace = Trace.up()

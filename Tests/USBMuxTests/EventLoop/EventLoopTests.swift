@@ -238,6 +238,23 @@ struct EventLoopTests {
     try bench.run { lookups.value = [] }
   }
 
+  @Test("Many names share a thread, and the environment stays as it is")
+  func manyNames() throws {
+    let bench = try LoopThread()
+    let count = Box(0)
+    let lookups = Box<[NameLookup]>([])
+    try bench.run {
+      lookups.value = (0..<50).map { _ in
+        NameLookup("localhost", on: bench.loop) { result in
+          if case .success = result { count.change { $0 += 1 } }
+        }
+      }
+    }
+    try eventually("all answers") { count.value == 50 }
+    #expect(getenv("UV_THREADPOOL_SIZE") == nil)
+    try bench.run { lookups.value = [] }
+  }
+
   @Test("A look-up that is let go tells nothing, and the loop can end meanwhile")
   func abandonedLookup() throws {
     let bench = try LoopThread()

@@ -443,8 +443,9 @@ struct DaemonMuxTests {
       try eventually("the question") { daemon.requests.count { $0 == .listDevices } > before }
     }
     await mux.shutdown()
-    #expect(await reading.value == .deviceGone)
-    #expect(await failure { _ = try await second.read() } == .deviceGone)
+    #expect(await reading.value == .closed)
+    #expect(await failure { _ = try await second.read() } == .closed)
+    #expect(await failure { try await second.write([1]) } == .closed)
   }
 
   @Test("One Mux, many tasks, a device that comes and goes: every task gets an answer")

@@ -1,3 +1,4 @@
+import EventLoop
 import Foundation
 import Testing
 
@@ -228,6 +229,21 @@ struct SimulatedMuxTests {
     #expect(await orphan.reduce(0) { count, _ in count + 1 } >= 1)
   }
 
+  @Test("Where no thread can be had nothing is left behind", arguments: [true, false])
+  func noThread(simulated: Bool) {
+    let transport: TransportChoice =
+      simulated ? .simulated(SimulationConfiguration()) : .usbmuxd(.unix(path: "/nowhere/usbmuxd"))
+    weak var loop: EventLoop?
+    let error = #expect(throws: MuxError.self) {
+      try Mux(.init(transport: transport)) { (made: EventLoop) throws(SystemError) in
+        loop = made
+        throw SystemError(code: EAGAIN, call: "pthread_create")
+      }
+    }
+    if case .system = error {} else { Issue.record("\(String(describing: error))") }
+    #expect(loop == nil)
+  }
+
   @Test("After a shutdown everything is closed")
   func shutdown() async throws {
     let mux = try mux()
@@ -235,7 +251,7 @@ struct SimulatedMuxTests {
     let forward = try await mux.forward(.localhost(port: 0), to: port(7))
     let reading = Task { await failure { _ = try await stream.read() } }
     await mux.shutdown()
-    #expect(await reading.value == .deviceGone)
+    #expect(await reading.value == .closed)
     #expect(await failure { _ = try await mux.connect(port: port(7)) } == .closed)
     #expect(await failure { _ = try await mux.connect(port: port(7), wait: .seconds(100)) } == .closed)
     #expect(await failure { _ = try await mux.devices() } == .closed)

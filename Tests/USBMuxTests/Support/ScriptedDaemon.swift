@@ -1,4 +1,5 @@
 import CSystem
+import Dispatch
 import EventLoop
 import Foundation
 import MuxProtocol
@@ -17,6 +18,8 @@ final class ScriptedDaemon: @unchecked Sendable {
     case raw([UInt8], ends: Bool)
     /// Nothing, ever.
     case silence
+    /// The usual, once the semaphore lets it.
+    case late(DispatchSemaphore)
   }
 
   let path: String
@@ -184,7 +187,11 @@ final class ScriptedDaemon: @unchecked Sendable {
       for device in devices { try send(.attached(device), to: peer, tag: 0) }
       return true
     case .listDevices:
-      if let answer = state.value.list { return try give(answer, to: request, on: peer) }
+      switch state.value.list {
+      case .late(let go): go.wait()
+      case let answer?: return try give(answer, to: request, on: peer)
+      case nil: break
+      }
       try send(.deviceList(state.value.devices), to: peer, tag: request.tag)
       return true
     case .connect(let device, let port):
@@ -214,7 +221,7 @@ final class ScriptedDaemon: @unchecked Sendable {
       }
       _ = try peer.receiveToEnd()
       return false
-    case .silence:
+    case .silence, .late:
       _ = try peer.receiveToEnd()
       return false
     }

@@ -56,6 +56,9 @@ final class LinkDriver: BulkReceiver {
     self.log = log
     self.name = name
     self.owner = owner
+    // Whoever opens a session knows how long it may take.
+    var configuration = configuration
+    configuration.connectTimeout = nil
     // A device may remember the ports of an earlier host's connections; another start avoids most of them.
     let firstPort = UInt16(truncatingIfNeeded: loop.now >> 10)
     link = HostLink(configuration: configuration, firstPort: firstPort)
@@ -79,7 +82,7 @@ final class LinkDriver: BulkReceiver {
 
   // MARK: Sessions
 
-  /// Asks the device for a session.
+  /// Asks the device for a session. The caller bounds the time that this may take.
   ///
   /// - Throws: ``MuxError/deviceGone`` or ``MuxError/system(_:)``.
   func open(_ port: DevicePort, for user: any SessionUser) throws(MuxError) -> SessionID {

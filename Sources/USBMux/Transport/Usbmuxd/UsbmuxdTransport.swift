@@ -49,11 +49,20 @@ final class UsbmuxdTransport: Transport {
   static let maximumDevices = 1024
   /// For ListDevices, nanoseconds.
   private static let listTimeout: Int64 = 2_000_000_000
+  /// For the ListDevices that explains the end of a stream, nanoseconds. When it is over, a clean end is shown as a
+  /// reset, since it may have been none; a busy daemon must have the time to prevent that. The Listen connection is no
+  /// second witness: a daemon that is too busy to list devices has not told of a lost one either. Where it has, or is
+  /// gone itself, the stream ends without this answer.
+  static let verdictTimeout: Int64 = 10_000_000_000
+  private let verdictTimeout: Int64
 
   /// - Throws: ``MuxError/system(_:)`` when property lists cannot be made.
-  init(address: DaemonAddress, on loop: EventLoop) throws(MuxError) {
+  init(
+    address: DaemonAddress, on loop: EventLoop, verdictTimeout: Int64 = UsbmuxdTransport.verdictTimeout
+  ) throws(MuxError) {
     self.address = address
     self.loop = loop
+    self.verdictTimeout = verdictTimeout
     listenFrame = try Self.encode(.listen, tag: 1)
     listFrame = try Self.encode(.listDevices, tag: 2)
   }
@@ -291,7 +300,7 @@ final class UsbmuxdTransport: Transport {
   private func askForVerdicts() {
     guard verdicts.mayAsk else { return }
     let exchange = DaemonExchange(
-      listFrame, with: address, on: loop, timeout: Self.listTimeout, memory: memory
+      listFrame, with: address, on: loop, timeout: verdictTimeout, memory: memory
     ) {
       [weak self] result, _, _ in
       guard let self else { return }
