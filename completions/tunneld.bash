@@ -33,8 +33,10 @@ _tunneld() {
       for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case $word in
           devices | status | reload | check-config | forward)
-            command=$word
-            break
+            [ -n "$command" ] || command=$word
+            ;;
+          add | remove | list)
+            if [ "$command" = forward ]; then command="forward $word"; fi
             ;;
         esac
       done
@@ -48,11 +50,14 @@ _tunneld() {
           ;;
         reload) mapfile -t COMPREPLY < <(compgen -W "--control-socket --help" -- "$cur") ;;
         check-config) mapfile -t COMPREPLY < <(compgen -W "--config --help" -- "$cur") ;;
-        forward)
-          mapfile -t COMPREPLY < <(compgen -W "add remove list --local --device-port --bind --udid --any --usb-only
-            --network --network-only --wait --connect-timeout --half-close-timeout --max-connections --lease
-            --json --control-socket --help" -- "$cur")
+        forward) mapfile -t COMPREPLY < <(compgen -W "add remove list --control-socket --help" -- "$cur") ;;
+        "forward add")
+          mapfile -t COMPREPLY < <(compgen -W "--local --device-port --bind --udid --any --usb-only --network
+            --network-only --wait --connect-timeout --half-close-timeout --max-connections --lease --json
+            --control-socket --help" -- "$cur")
           ;;
+        "forward remove") mapfile -t COMPREPLY < <(compgen -W "--udid --control-socket --help" -- "$cur") ;;
+        "forward list") mapfile -t COMPREPLY < <(compgen -W "--json --control-socket --help" -- "$cur") ;;
         *)
           mapfile -t COMPREPLY < <(compgen -W "devices status reload check-config forward
             --config --control-socket --control-socket-mode --control-socket-group

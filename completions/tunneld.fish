@@ -10,27 +10,33 @@ function __tunneld_run
     not __fish_seen_subcommand_from devices status reload check-config forward
 end
 
+function __tunneld_forward -d 'Whether forward is to do one of these'
+    __fish_seen_subcommand_from forward; and __fish_seen_subcommand_from $argv
+end
+
 complete -c tunneld -f
 complete -c tunneld -n __tunneld_run -a "$commands"
-complete -c tunneld -n '__fish_seen_subcommand_from forward' -a 'add remove list'
+complete -c tunneld -n '__fish_seen_subcommand_from forward; and not __tunneld_forward add remove list' \
+    -a 'add remove list'
 
 complete -c tunneld -s h -l help -d 'Print a short help'
 complete -c tunneld -l version -d 'Print the version'
 
 # Forwards: of the daemon, and of `forward add`.
-set -l forwards 'not __fish_seen_subcommand_from devices status reload check-config'
+set -l forwards '__tunneld_run; or __tunneld_forward add'
+set -l phones '__tunneld_run; or __tunneld_forward add remove'
 complete -c tunneld -n $forwards -l local -x -d 'Listen here'
 complete -c tunneld -n $forwards -l device-port -x -d 'Port on the phone'
 complete -c tunneld -n $forwards -l bind -x -a 'localhost 127.0.0.1 ::1 0.0.0.0 ::' -d 'Address for local ports'
-complete -c tunneld -n $forwards -s u -l udid -x -a '(__tunneld_udids)' -d 'This phone'
-complete -c tunneld -n $forwards -l serial -x -a '(__tunneld_udids)' -d 'This phone'
+complete -c tunneld -n $phones -s u -l udid -x -a '(__tunneld_udids)' -d 'This phone'
+complete -c tunneld -n $phones -l serial -x -a '(__tunneld_udids)' -d 'This phone'
 complete -c tunneld -n $forwards -l any -d 'The first phone found'
 complete -c tunneld -n $forwards -l wait -x -d 'Seconds a connection waits for a phone'
 complete -c tunneld -n $forwards -l connect-timeout -x -d 'Seconds the phone may take to accept'
 complete -c tunneld -n $forwards -l half-close-timeout -x -d 'Seconds of silence after a half-close'
 complete -c tunneld -n $forwards -l max-connections -x -d 'The most connections at one time'
 
-set -l ways 'not __fish_seen_subcommand_from status reload check-config'
+set -l ways '__tunneld_run; or __fish_seen_subcommand_from devices; or __tunneld_forward add'
 complete -c tunneld -n $ways -l usb-only -d 'Only over the cable'
 complete -c tunneld -n $ways -l network -d 'Over the cable, else over Wi-Fi'
 complete -c tunneld -n $ways -l network-only -d 'Only over Wi-Fi'
@@ -63,7 +69,7 @@ complete -c tunneld -n __tunneld_run -l log-level -x -a 'error warning notice in
 complete -c tunneld -n __tunneld_run -l log-format -x -a 'text json' -d 'How lines are written'
 complete -c tunneld -n __tunneld_run -l redact-udids -d 'Write UDIDs without their distinctive part'
 
-complete -c tunneld -n '__fish_seen_subcommand_from devices status forward' -l json -d 'JSON'
+complete -c tunneld -n '__fish_seen_subcommand_from devices status; or __tunneld_forward add list' -l json -d 'JSON'
 complete -c tunneld -n '__fish_seen_subcommand_from devices status' -l watch -d 'Go on'
 complete -c tunneld -n '__fish_seen_subcommand_from status' -l prometheus -d 'Text format of Prometheus'
-complete -c tunneld -n '__fish_seen_subcommand_from forward' -l lease -d 'Take the forwards back at the end'
+complete -c tunneld -n '__tunneld_forward add' -l lease -d 'Take the forwards back at the end'
