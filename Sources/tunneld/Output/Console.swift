@@ -48,7 +48,14 @@ enum Console {
         guard let start = bytes.baseAddress else { return 0 }
         return unsafe systemWrite(descriptor, start, bytes.count)
       }
-      if written > 0 { rest = rest.dropFirst(written) } else if errno != EINTR { return false }
+      if written > 0 {
+        rest = rest.dropFirst(written)
+      } else if errno == EAGAIN {
+        // Whoever had the terminal before may have left it so.
+        guard cs_poll_writable(descriptor, 5000) == 1 else { return false }
+      } else if errno != EINTR {
+        return false
+      }
     }
     return true
   }

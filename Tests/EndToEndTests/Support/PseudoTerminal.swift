@@ -51,7 +51,12 @@ final class PseudoTerminal: @unchecked Sendable {
 
   func resize(columns: Int, rows: Int) {
     var size = winsize(ws_row: UInt16(rows), ws_col: UInt16(columns), ws_xpixel: 0, ws_ypixel: 0)
-    _ = ioctl(main, UInt(TIOCSWINSZ), &size)
+    #if canImport(Darwin)
+      let setSize: UInt = 0x8008_7467
+    #else
+      let setSize = UInt(TIOCSWINSZ)
+    #endif
+    _ = ioctl(main, setSize, &size)
   }
 
   func type(_ keys: String) {
