@@ -56,13 +56,15 @@ let package = Package(
     .target(name: "SimulatedPhone", dependencies: ["MuxProtocol"], swiftSettings: strict),
     // One thread, its readiness loop, and what the kernel gives to it.
     .target(name: "EventLoop", dependencies: ["CLibUV", "CSystem"], swiftSettings: strict),
+    // Streams as packets of a capture file: no files.
+    .target(name: "PacketCapture", swiftSettings: strict),
     // What is said over the control socket: no sockets.
     .target(name: "ControlProtocol", swiftSettings: strict),
     // The library: devices, streams, forwards.
     .target(
       name: "USBMux",
       dependencies: [
-        "MuxProtocol", "SimulatedPhone", "EventLoop", "CSystem",
+        "MuxProtocol", "SimulatedPhone", "PacketCapture", "EventLoop", "CSystem",
         // Elsewhere the system's own daemon owns the devices.
         .target(name: "CLibUSB", condition: .when(platforms: [.linux])),
       ],
@@ -84,9 +86,11 @@ let package = Package(
 
     .testTarget(
       name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"], swiftSettings: tests),
+    .testTarget(name: "PacketCaptureTests", dependencies: ["PacketCapture"], swiftSettings: tests),
     .testTarget(name: "ControlProtocolTests", dependencies: ["ControlProtocol"], swiftSettings: tests),
     .testTarget(
-      name: "USBMuxTests", dependencies: ["USBMux", "SimulatedPhone", "EventLoop", "CSystem"],
+      name: "USBMuxTests",
+      dependencies: ["USBMux", "SimulatedPhone", "PacketCapture", "EventLoop", "CSystem"],
       swiftSettings: tests),
     .testTarget(name: "TunneldTests", dependencies: ["tunneld", "ControlProtocol"], swiftSettings: tests),
     // Runs the real binary; knows nothing of the project's own code.

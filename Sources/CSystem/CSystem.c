@@ -376,6 +376,12 @@ void cs_unblock_signals(void) {
   sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
 
+uint64_t cs_wall_clock(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 void cs_utc_time(char text[25]) {
   struct timespec now;
   struct tm parts;

@@ -21,6 +21,9 @@ public final class Mux: Sendable {
     public var logHandler: LogHandler?
     /// Connections that may be open at a time over all forwards; nil: as many as the descriptors allow.
     public var maximumConnections: Int?
+    /// Follows the streams of forwards and of served programs. Not the library's: a stream through a usbmuxd is the
+    /// caller's own from the beginning.
+    package var capture: Capture?
 
     /// The defaults: the standard daemon, no log.
     public init(

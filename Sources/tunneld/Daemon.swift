@@ -16,6 +16,8 @@ actor Daemon: Command {
   let invocation: @Sendable () throws(UsageError) -> Invocation
   let mux: Mux
   let sink: LogSink
+  /// Nil: streams are written nowhere.
+  let capture: Capture?
   let start: Int64
   /// The forwards that are wanted, in the order in which they came.
   var entries: [ForwardEntry] = []
@@ -32,6 +34,8 @@ actor Daemon: Command {
   private var parent: ParentWatch?
   private(set) var service: ServiceNotifier?
   private var outcome: Outcome?
+  /// How long the capture may take to end.
+  private var captureTimer: LoopTimer?
 
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
@@ -45,8 +49,16 @@ actor Daemon: Command {
     self.program = program
     self.invocation = invocation
     start = loop.now
-    sink = LogSink(program: program, options: options.log)
-    mux = try Mux(options.muxConfiguration(sink: sink), on: loop)
+    let sink = LogSink(program: program, options: options.log)
+    self.sink = sink
+    if let path = options.capture {
+      capture = try Capture(to: path, application: "tunneld \(ProgramVersion.number)") {
+        sink.write(.error, $0)
+      }
+    } else {
+      capture = nil
+    }
+    mux = try Mux(options.muxConfiguration(sink: sink, capture: capture), on: loop)
     service = ServiceNotifier(mux, on: loop)
   }
 
@@ -195,7 +207,25 @@ actor Daemon: Command {
     control?.close()
     Task {
       await mux.shutdown(drain: options.timeouts.drain)
-      finish(Tunneld.ExitStatus.success)
+      endCapture()
+    }
+  }
+
+  /// For the capture to be written to its end, nanoseconds. A FIFO's reader that does not read must not keep the
+  /// process.
+  private static let captureGrace: Int64 = 2_000_000_000
+
+  private func endCapture() {
+    guard let capture else { return finish(Tunneld.ExitStatus.success) }
+    captureTimer = LoopTimer(on: loop) { [unowned self] in
+      assumeIsolated {
+        $0.sink.write(.warning, "the end of the capture is not written: nobody reads it, or its disk is slow")
+        $0.finish(Tunneld.ExitStatus.success)
+      }
+    }
+    captureTimer?.set(after: Self.captureGrace)
+    capture.close { [loop] in
+      loop.execute { self.assumeIsolated { $0.finish(Tunneld.ExitStatus.success) } }
     }
   }
 

@@ -19,10 +19,12 @@ extension RunOptions {
     return options
   }
 
-  func muxConfiguration(sink: LogSink) -> Mux.Configuration {
-    Mux.Configuration(
+  func muxConfiguration(sink: LogSink, capture: Capture?) -> Mux.Configuration {
+    var configuration = Mux.Configuration(
       transport: transport.mux, logLevel: logLevel, logHandler: { sink.write($0) },
       maximumConnections: maximumConnections)
+    configuration.capture = capture
+    return configuration
   }
 }
 

@@ -82,6 +82,8 @@ int cs_peer_has_group(int fd, uint32_t group);
 int cs_process_descriptor(int64_t process);
 /// Lets SIGTERM, SIGINT and SIGHUP reach this process, whatever mask it was started with.
 void cs_unblock_signals(void);
+/// Nanoseconds since 1970, by the time of day.
+uint64_t cs_wall_clock(void);
 /// The time of day in UTC, as `2024-01-31T12:34:56.789Z`, into 25 bytes.
 void cs_utc_time(char text[25]);
 

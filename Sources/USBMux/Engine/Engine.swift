@@ -24,7 +24,8 @@ package actor Engine {
     let transport = try configuration.transport.make(on: loop, log: log)
     let mailbox = WorkerMailbox()
     hub = Hub(
-      loop: loop, log: log, transport: transport, maximumConnections: configuration.maximumConnections
+      loop: loop, log: log, transport: transport, maximumConnections: configuration.maximumConnections,
+      capture: configuration.capture
     ) { report in mailbox.deliver(report, on: loop) }
     mailbox.engine = self
   }

@@ -7,6 +7,8 @@ final class Hub: TransportObserver {
   let log: Log
   let transport: any Transport
   let resources: RelayResources
+  /// Follows the streams; nil: none does.
+  let capture: Capture?
   private(set) var forwards: [UInt64: ForwardState] = [:]
   private(set) var connections: [UInt64: ClientConnection] = [:]
   private(set) var servers: [UInt64: ServerState] = [:]
@@ -42,13 +44,14 @@ final class Hub: TransportObserver {
   private static let workerPause: Int64 = 60_000_000_000
 
   init(
-    loop: EventLoop, log: Log, transport: any Transport, maximumConnections: Int?,
+    loop: EventLoop, log: Log, transport: any Transport, maximumConnections: Int?, capture: Capture? = nil,
     reportFromWorker: @escaping @Sendable (BulkWorker.Report) -> Void
   ) {
     self.reportFromWorker = reportFromWorker
     self.loop = loop
     self.log = log
     self.transport = transport
+    self.capture = capture
     resources = RelayResources(loop: loop)
     let limit = cs_raise_descriptor_limit()
     let room =

@@ -19,6 +19,8 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
   /// Tells when the client leaves before its relay is there, which takes it over.
   private var watcher: Watcher?
   private var state = State.new
+  /// Until the relay has it.
+  private var tap: StreamTap?
   /// The device that was chosen last.
   private(set) var device: Device?
   private var reopensLeft = ClientConnection.reopens
@@ -64,6 +66,9 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
       self.device = device
       devicePort = forward.devicePort
       stopWaiting()
+      if let number = client?.number {
+        tap = hub.capture?.tap(identifier, client: number, isUnix: isUnix, to: device, port: devicePort)
+      }
       state = .opening(
         hub.transport.open(
           device, port: devicePort, timeout: forward.options.connectTimeout.nanosecondsOfLoop, self))
@@ -123,9 +128,10 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
     guard case .opening = state, let device, let client = client.take() else { return }
     var times = RelayTimes()
     times.halfClose = forward.options.halfCloseTimeout.nanosecondsOfLoop
+    tap?.accepted()
     let relay = StreamRelay(
       identifier, client: client, clientIsUnix: isUnix, clientWatcher: watcher.take(), to: device,
-      over: channel, times: times, hub: hub
+      over: channel, times: times, tap: tap.take(), hub: hub
     ) { [unowned self] in relayEnded($0) }
     state = .relaying(relay)
     hub.statistics.opened &+= 1
@@ -136,6 +142,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
 
   func openFailed(_ error: OpenError) {
     guard case .opening = state else { return }
+    tap.take()?.failed(error)
     switch error {
     case .unknownDevice:
       guard reopensLeft > 0 else { return fail(.deviceGone) }
@@ -181,6 +188,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
     case .opening(let attempt):
       // The same phone may be back in time.
       attempt.cancel()
+      tap.take()?.abandoned()
       state = .new
       proceed()
     case .new, .waiting, .refreshing, .over: break
@@ -221,6 +229,7 @@ final class ClientConnection: OpenHandler, ReadinessHandler {
     stopWaiting()
     watcher.dropBeforeClose()
     state = .over
+    tap.take()?.abandoned()
     if resets, let number = client?.number { Socket.resetOnClose(number) }
     client = nil
     hub.connectionEnded(self)

@@ -1,4 +1,5 @@
 internal import EventLoop
+internal import PacketCapture
 
 /// One direction of a relay between two sockets: what is known of both ends, and what is on its way.
 ///
@@ -35,6 +36,10 @@ struct Flow {
   private static let shortReadsOfQuiet: UInt8 = 4
 
   let method: Method
+  /// Where the bytes come from.
+  private let side: StreamSide
+  /// Is shown all bytes that are delivered, where the stream is captured.
+  let tap: StreamTap?
   /// The source may have bytes, as far as is known.
   var sourceIsReady = true
   /// The sink may have room, as far as is known.
@@ -57,7 +62,12 @@ struct Flow {
     private var pipe: PipePool.Box?
   #endif
 
-  init(_ method: Method) { self.method = method }
+  /// A flow whose bytes are to be seen is not spliced.
+  init(_ method: Method, from side: StreamSide, tap: StreamTap?) {
+    self.method = tap == nil ? method : .copy
+    self.side = side
+    self.tap = tap
+  }
 
   /// Whether nothing waits to be delivered.
   var isEmpty: Bool {
@@ -128,6 +138,7 @@ struct Flow {
       case .failed(let error): return .sinkFailed(error)
       }
       delivered &+= UInt64(sent)
+      if let tap { unsafe tap.delivered(from: side, bytes, sent) }
       if sent == count { return nil }
     }
     sinkIsReady = false
@@ -144,6 +155,7 @@ struct Flow {
     guard sinkIsReady else { return .waits }
     switch unsafe Socket.send(sink, from: bytes + heldStart, count: heldEnd - heldStart) {
     case .bytes(let taken):
+      if let tap { unsafe tap.delivered(from: side, bytes + heldStart, taken) }
       heldStart += taken
       moved += taken
       delivered &+= UInt64(taken)

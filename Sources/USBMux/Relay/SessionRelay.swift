@@ -1,4 +1,5 @@
 internal import EventLoop
+internal import PacketCapture
 
 /// Carries bytes between a client's socket and a session of a link in this process.
 ///
@@ -14,6 +15,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
   private let link: LinkDriver
   private let session: SessionID
   private unowned let owner: any RelayOwner
+  private let tap: StreamTap?
 
   private var client: Descriptor?
   private var watcher: Watcher?
@@ -36,11 +38,13 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
   /// Takes over an open session.
   init(
     identifier: UInt64, client: consuming Descriptor, clientIsUnix: Bool, link: LinkDriver,
-    session: SessionID, times: RelayTimes, resources: RelayResources, owner: any RelayOwner
+    session: SessionID, times: RelayTimes, tap: StreamTap? = nil, resources: RelayResources,
+    owner: any RelayOwner
   ) {
     self.identifier = identifier
     self.clientIsUnix = clientIsUnix
     self.times = times
+    self.tap = tap
     self.resources = resources
     self.link = link
     self.session = session
@@ -115,7 +119,9 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
     unsafe held.take { bytes in
       guard let start = bytes.baseAddress else { return 0 }
       switch unsafe Socket.send(clientSocket, from: start, count: bytes.count) {
-      case .bytes(let count): delivered = count
+      case .bytes(let count):
+        delivered = count
+        if let tap { unsafe tap.delivered(from: .device, start, count) }
       case .wouldBlock, .end: break
       case .failed: failed = true
       }
@@ -167,6 +173,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
 
   private func clientEnded() {
     clientIsDone = true
+    tap?.clientEnded()
     ending.clientEnded(gone: !ending.isLingering && resources.presence.isGone(clientSocket))
     schedule()
   }
@@ -189,6 +196,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
         return bytes.count
       }
       received &+= UInt64(taken)
+      if let tap { unsafe tap.delivered(from: .device, start, taken) }
       if taken == bytes.count { return taken }
       waitForRoom()
     }
@@ -201,6 +209,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
     switch unsafe Socket.receive(clientSocket, into: buffer, count: limit) {
     case .bytes(let count):
       sent &+= UInt64(count)
+      if let tap { unsafe tap.delivered(from: .client, buffer, count) }
       // The socket is empty, unless its end was announced: that will not be told again.
       if count < limit && !clientHangsUp { clientHasNothing() }
       return count
@@ -230,6 +239,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
     case .keepGoing:
       if ending.client != .open { theClock().clientHalfClosed() }
     case .endClientStream:
+      tap?.deviceEnded()
       Socket.endSending(clientSocket)
       theClock().linger()
       discardFromClient()
@@ -261,6 +271,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
   private func finish(_ reason: RelaySummary.Reason, resets: Bool) {
     guard !isFinished else { return }
     isFinished = true
+    tap?.over(reason, ending.client, isBroken: clientIsBroken, resets: resets)
     clock = nil
     watcher.dropBeforeClose()
     held.clear()

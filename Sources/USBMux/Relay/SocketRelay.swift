@@ -1,4 +1,5 @@
 internal import EventLoop
+internal import PacketCapture
 
 /// Carries bytes between a client's socket and a socket that leads to a device, both ways at once.
 ///
@@ -21,8 +22,9 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   private var resources: RelayResources
   private unowned var owner: any RelayOwner
 
-  private var upload = Flow(.spliceWhenBusy)
-  private var download = Flow(.copy)
+  private var upload: Flow
+  private var download: Flow
+  private var tap: StreamTap? { upload.tap }
   private var ending = RelayEnding()
   /// Nothing more can be read from the client: its socket is in error.
   private var clientIsBroken = false
@@ -40,12 +42,15 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
 
   init(
     identifier: UInt64, client: consuming Descriptor, clientIsUnix: Bool, device: consuming Descriptor,
-    needsVerdict: Bool, times: RelayTimes, resources: RelayResources, owner: any RelayOwner
+    needsVerdict: Bool, times: RelayTimes, tap: StreamTap? = nil, resources: RelayResources,
+    owner: any RelayOwner
   ) {
     self.identifier = identifier
     self.clientIsUnix = clientIsUnix
     self.needsVerdict = needsVerdict
     self.times = times
+    upload = Flow(.spliceWhenBusy, from: .client, tap: tap)
+    download = Flow(.copy, from: .device, tap: tap)
     self.resources = resources
     self.owner = owner
     clientSocket = client.number
@@ -156,6 +161,7 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
     pumpDownload(&wantsMore)
     pace.moved(progress &- before)
     let uploadIsDone = upload.isEmpty && (upload.ended || clientIsBroken)
+    if let tap, upload.ended, upload.isEmpty { tap.clientEnded() }
     switch ending.next(
       uploadIsEmpty: uploadIsDone || deviceRefusesBytes, downloadIsEmpty: download.isEmpty)
     {
@@ -173,6 +179,7 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
       }
       if wantsMore { schedule() }
     case .endClientStream:
+      tap?.deviceEnded()
       Socket.endSending(clientSocket)
       closeDevice()
       theClock().linger()
@@ -276,6 +283,7 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
   private func finish(_ reason: RelaySummary.Reason, resets: Bool) {
     guard !isFinished else { return }
     isFinished = true
+    tap?.over(reason, ending.client, isBroken: clientIsBroken, resets: resets)
     let summary = RelaySummary(reason: reason, sent: upload.delivered, received: download.delivered)
     clock = nil
     clientWatcher.dropBeforeClose()

@@ -33,7 +33,7 @@ final class StreamRelay: RelayOwner {
   /// not keep this object's owner alive.
   init(
     _ identifier: UInt64, client: consuming Descriptor, clientIsUnix: Bool, clientWatcher: Watcher?,
-    to device: Device, over channel: consuming DeviceChannel, times: RelayTimes, hub: Hub,
+    to device: Device, over channel: consuming DeviceChannel, times: RelayTimes, tap: StreamTap?, hub: Hub,
     ended: @escaping (RelaySummary) -> Void
   ) {
     self.identifier = identifier
@@ -49,11 +49,11 @@ final class StreamRelay: RelayOwner {
       place = .sockets(
         SocketRelay(
           identifier: identifier, client: client, clientIsUnix: clientIsUnix, device: socket,
-          needsVerdict: epoch != nil, times: times, resources: hub.resources, owner: self))
+          needsVerdict: epoch != nil, times: times, tap: tap, resources: hub.resources, owner: self))
     case .session(let opened):
       let relay = SessionRelay(
         identifier: identifier, client: client, clientIsUnix: clientIsUnix, link: opened.link,
-        session: opened.session, times: times, resources: hub.resources, owner: self)
+        session: opened.session, times: times, tap: tap, resources: hub.resources, owner: self)
       opened.hand(over: relay)
       place = .session(relay)
     }

@@ -8,6 +8,9 @@ extension ServerClient: OpenHandler {
     // Readability tells a program that leaves, too.
     watcher?.wait(for: .read)
     let hub = server.hub
+    if let number = socket?.number {
+      tap = hub.capture?.tap(identifier, client: number, isUnix: isUnix, to: device, port: port)
+    }
     let attempt = hub.transport.open(
       device, port: port, timeout: server.options.connectTimeout.nanosecondsOfLoop, self)
     guard case .connecting(var connecting) = state else { return }
@@ -18,6 +21,7 @@ extension ServerClient: OpenHandler {
   func opened(_ channel: consuming DeviceChannel) {
     guard case .connecting(let connecting) = state else { return channel.discard() }
     state = .granted(connecting.device, connecting.port)
+    tap?.accepted()
     answer(.result(.ok), to: connecting.request)
     guard case .granted = state else { return channel.discard() }
     guard !output.isEmpty else { return relay(to: connecting.device, connecting.port, over: channel) }
@@ -40,6 +44,7 @@ extension ServerClient: OpenHandler {
   /// The program keeps its connection: it may ask for something else.
   func refuse(_ connecting: Connecting, _ error: OpenError) {
     server.hub.statistics.failed(error.cause, resets: false)
+    tap.take()?.failed(error)
     log(.info, "\(connecting.device.udid):\(connecting.port): \(error.cause)")
     state = .commands
     answer(.result(error.result), to: connecting.request)
@@ -55,7 +60,7 @@ extension ServerClient: OpenHandler {
     times.halfClose = server.options.halfCloseTimeout.nanosecondsOfLoop
     let relay = StreamRelay(
       identifier, client: socket, clientIsUnix: isUnix, clientWatcher: nil, to: device, over: channel,
-      times: times, hub: server.hub
+      times: times, tap: tap.take(), hub: server.hub
     ) { [unowned self] in relayEnded($0) }
     state = .relaying(relay, device, port, since: server.hub.loop.now)
     server.hub.statistics.opened &+= 1

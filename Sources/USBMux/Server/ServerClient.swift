@@ -60,6 +60,8 @@ final class ServerClient: ReadinessHandler, Resumable {
 
   /// The stream of a state that is `granted`.
   var channel: DeviceChannel?
+  /// Until the relay has it.
+  var tap: StreamTap?
 
   init(_ identifier: UInt64, socket: consuming Descriptor, isUnix: Bool, server: ServerState) {
     self.identifier = identifier
@@ -255,6 +257,7 @@ final class ServerClient: ReadinessHandler, Resumable {
     if case .over = state { return }
     if case .connecting(let connecting) = state { connecting.attempt?.cancel() }
     state = .over
+    tap.take()?.abandoned()
     watcher.drop()
     deadline = nil
     if let channel = channel.take() { channel.discard() }

@@ -1,5 +1,6 @@
 internal import CSystem
 internal import EventLoop
+internal import PacketCapture
 
 #if canImport(Glibc)
   internal import Glibc
@@ -109,6 +110,33 @@ struct SocketAddress: CustomStringConvertible, Sendable {
       }
     }
     return status == 0 ? SocketAddress(storage: storage, length: length) : nil
+  }
+
+  /// The address at the other end of a socket.
+  static func peer(_ socket: CInt) -> SocketAddress? {
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    let status = unsafe withUnsafeMutablePointer(to: &storage) {
+      unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        unsafe getpeername(socket, $0, &length)
+      }
+    }
+    return status == 0 ? SocketAddress(storage: storage, length: length) : nil
+  }
+
+  /// As it stands in packets; nil for a Unix socket.
+  var streamAddress: StreamAddress? {
+    if isUnix { return nil }
+    return unsafe withUnsafeBytes(of: storage) { bytes in
+      func number<Number: FixedWidthInteger>(at offset: Int?) -> Number {
+        Number(bigEndian: unsafe bytes.loadUnaligned(fromByteOffset: offset ?? 0, as: Number.self))
+      }
+      guard isIPv6 else {
+        return StreamAddress(.v4(number(at: MemoryLayout<sockaddr_in>.offset(of: \.sin_addr))), port: port)
+      }
+      let start = MemoryLayout<sockaddr_in6>.offset(of: \.sin6_addr) ?? 0
+      return StreamAddress(.v6(number(at: start), number(at: start + 8)), port: port)
+    }
   }
 
   private static func posixConnect(

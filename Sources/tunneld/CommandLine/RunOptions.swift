@@ -24,6 +24,8 @@ struct RunOptions: Equatable, Sendable {
   var ready = ReadyOptions()
   /// Ends when the process that started it does.
   var exitsWithParent = false
+  /// The file that the streams are written to; nil for none.
+  var capture: String?
 
   /// Times that a user may set.
   struct Timeouts: Equatable, Sendable {

@@ -110,6 +110,7 @@ extension TunneldCommand {
     options.control = control
     options.log = log
     options.ready = ReadyOptions(descriptor: readyDescriptor, json: used.contains(.readyJSON))
+    options.capture = capturePath
     options.exitsWithParent = used.contains(.exitWithParent)
     return options
   }

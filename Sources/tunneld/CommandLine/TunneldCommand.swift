@@ -63,6 +63,7 @@ struct TunneldCommand {
   var drain = RunOptions.Timeouts().drain
   var verbosity = 0
   var configurationPath: String?
+  var capturePath: String?
   private(set) var readyDescriptor: Int32?
 
   enum TransportName: String, CaseIterable {
@@ -123,6 +124,7 @@ struct TunneldCommand {
     case .usbmuxdSocketGroup: try server.setGroup(value, option: name)
     case .lockdownDirectory: try server.setLockdownDirectory(value, option: name)
     case .configuration: configurationPath = try Self.path(value, option: name)
+    case .capture: capturePath = try Self.path(value, option: name)
     case .controlSocket: try control.setPath(value, option: name)
     case .controlSocketMode: try control.setMode(value, option: name)
     case .controlSocketGroup: try control.setGroup(value, option: name)

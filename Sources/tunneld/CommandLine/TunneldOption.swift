@@ -25,6 +25,7 @@ enum TunneldOption: CommandOption {
   case controlSocket
   case controlSocketMode
   case controlSocketGroup
+  case capture
   case logLevel
   case logFormat
   case redactUDIDs
@@ -67,6 +68,7 @@ enum TunneldOption: CommandOption {
     case .controlSocket: ["control-socket"]
     case .controlSocketMode: ["control-socket-mode"]
     case .controlSocketGroup: ["control-socket-group"]
+    case .capture: ["capture"]
     case .logLevel: ["log-level"]
     case .logFormat: ["log-format"]
     case .redactUDIDs: ["redact-udids"]
@@ -95,7 +97,7 @@ enum TunneldOption: CommandOption {
       .halfCloseTimeout, .connectTimeout, .drain, .maximumConnections, .simulate, .simulatedDevices,
       .usbmuxdSocket, .usbmuxdSocketMode, .usbmuxdSocketGroup, .lockdownDirectory, .json, .watch, .version,
       .controlSocket, .controlSocketMode, .controlSocketGroup, .logLevel, .logFormat, .redactUDIDs,
-      .readyDescriptor, .readyJSON, .exitWithParent, .lease, .prometheus:
+      .readyDescriptor, .readyJSON, .exitWithParent, .lease, .prometheus, .capture:
       nil
     }
   }
@@ -115,7 +117,7 @@ enum TunneldOption: CommandOption {
     case .usbmuxdSocketMode: "MODE"
     case .usbmuxdSocketGroup: "GROUP"
     case .lockdownDirectory: "DIRECTORY"
-    case .configuration: "FILE"
+    case .configuration, .capture: "FILE"
     case .controlSocket: "PATH"
     case .controlSocketMode: "MODE"
     case .controlSocketGroup: "GROUP"
@@ -137,7 +139,7 @@ enum TunneldOption: CommandOption {
       .connectTimeout, .drain, .maximumConnections, .simulatedDevices, .usbmuxdSocket, .usbmuxdSocketMode,
       .usbmuxdSocketGroup, .lockdownDirectory, .configuration, .controlSocket, .controlSocketMode,
       .controlSocketGroup, .logLevel, .logFormat, .redactUDIDs, .readyDescriptor, .readyJSON, .exitWithParent,
-      .lease, .prometheus, .json, .watch, .verbose, .quiet, .help, .version:
+      .lease, .prometheus, .capture, .json, .watch, .verbose, .quiet, .help, .version:
       false
     }
   }
@@ -149,7 +151,8 @@ enum TunneldOption: CommandOption {
       [.run, .add]
     case .udid: [.run, .add, .remove]
     case .drain, .simulate, .usbmuxdSocket, .usbmuxdSocketMode, .usbmuxdSocketGroup, .lockdownDirectory,
-      .controlSocketMode, .controlSocketGroup, .logLevel, .logFormat, .redactUDIDs, .readyDescriptor,
+      .controlSocketMode, .controlSocketGroup, .capture, .logLevel, .logFormat, .redactUDIDs,
+      .readyDescriptor,
       .readyJSON, .exitWithParent:
       [.run]
     case .configuration: [.run, .checkConfiguration]

@@ -178,7 +178,7 @@ extension TunneldOption {
     .bind, .udid, .any, .usbOnly, .network, .networkOnly, .transport, .usbmuxd, .wait, .halfCloseTimeout,
     .connectTimeout, .drain, .maximumConnections, .simulate, .simulatedDevices, .usbmuxdSocket,
     .usbmuxdSocketMode, .usbmuxdSocketGroup, .lockdownDirectory, .controlSocket, .controlSocketMode,
-    .controlSocketGroup, .logLevel, .logFormat, .redactUDIDs,
+    .controlSocketGroup, .capture, .logLevel, .logFormat, .redactUDIDs,
   ]
 
   /// What `[forward NAME]` may hold.

@@ -108,7 +108,8 @@ extension Daemon {
   private func status() async -> JSONValue {
     let mux = await mux.status()
     return StatusReport.status(
-      mux, entries, options, uptime: loop.now - start, dropped: sink.dropped, problem: reloadProblem)
+      mux, entries, options, uptime: loop.now - start, dropped: sink.dropped, problem: reloadProblem,
+      capture: capture?.status)
   }
 
   private func add(_ options: ForwardOptions, lease: UInt64?) async -> Result<JSONValue, ControlError> {

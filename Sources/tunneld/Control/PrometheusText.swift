@@ -43,6 +43,7 @@ enum PrometheusText {
     family("tunneld_stream_ends_total", "counter", "How streams ended.", &text) {
       (counters["ends"]?.members ?? []).map { ([("kind", $0.name)], $0.value.double) }
     }
+    capture(status, &text)
     loops(status, &text)
     return text
   }
@@ -64,6 +65,21 @@ enum PrometheusText {
     }
     family("tunneld_forward_accepted_total", "counter", "Accepted connections of a forward.", &text) {
       all.map { (labels($0), $0["accepted"]?.double) }
+    }
+  }
+
+  private static func capture(_ status: JSONValue, _ text: inout String) {
+    guard let capture = status["capture"] else { return }
+    family("tunneld_capture_up", "gauge", "Whether streams are written to the capture file.", &text) {
+      [([("path", capture["path"]?.string)], capture["problem"] == nil ? 1 : 0)]
+    }
+    for (name, key, help) in [
+      ("packets", "packets", "Packets in the capture file."),
+      ("bytes", "bytes", "Bytes of payload in the capture file."),
+      ("dropped_packets", "dropped_packets", "Packets that found no room in the capture's queue."),
+      ("dropped_bytes", "dropped_bytes", "Bytes of payload that found no room in the capture's queue."),
+    ] {
+      family("tunneld_capture_\(name)_total", "counter", help, &text) { [([], capture[key]?.double)] }
     }
   }
 

@@ -12,7 +12,7 @@ import USBMux
 enum StatusReport {
   static func status(
     _ mux: MuxStatus, _ entries: [ForwardEntry], _ options: RunOptions, uptime: Int64, dropped: UInt64,
-    problem: String?
+    problem: String?, capture: Capture.Status?
   ) -> JSONValue {
     .object(of: [
       "version": .string(ProgramVersion.number), "pid": .integer(Int64(getpid())),
@@ -26,7 +26,7 @@ enum StatusReport {
       "devices": devices(mux), "forwards": forwards(entries, options, mux),
       "connections": .array(mux.connections.map { connection($0, entries) }),
       "programs": .integer(Int64(mux.programs)), "counters": counters(mux, dropped),
-      "loops": .array(mux.loops.map(loop)),
+      "capture": capture.map(Self.capture), "loops": .array(mux.loops.map(loop)),
     ])
   }
 
@@ -98,6 +98,14 @@ enum StatusReport {
           statistics.ends[end].map { JSONValue.Member(end.rawValue, .count($0)) }
         }),
       "sent": .count(mux.sent), "received": .count(mux.received), "log_lines_dropped": .count(dropped),
+    ])
+  }
+
+  private static func capture(_ capture: Capture.Status) -> JSONValue {
+    .object(of: [
+      "path": .string(capture.path), "packets": .count(capture.packets), "bytes": .count(capture.bytes),
+      "dropped_packets": .count(capture.droppedPackets), "dropped_bytes": .count(capture.droppedBytes),
+      "problem": capture.problem.map(JSONValue.string),
     ])
   }
 

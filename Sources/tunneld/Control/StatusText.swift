@@ -74,6 +74,16 @@ enum StatusText {
     if let dropped = counters["log_lines_dropped"]?.integer, dropped > 0 {
       lines.append("lines of the log dropped: \(dropped)")
     }
+    if let capture = status["capture"] {
+      lines.append(
+        "capture: \(number(capture["packets"])) packets, \(bytes(capture["bytes"]?.double ?? 0)) of payload in "
+          + "\(capture["path"]?.string ?? "")")
+      if let dropped = capture["dropped_packets"]?.integer, dropped > 0 {
+        lines.append(
+          "dropped by the capture: \(dropped) packets, \(bytes(capture["dropped_bytes"]?.double ?? 0))")
+      }
+      if let problem = capture["problem"]?.string { lines.append(problem) }
+    }
     for loop in status["loops"]?.array ?? [] {
       lines.append(
         "\(loop["name"]?.string ?? "") loop: median turn \(short(loop["median"])), "

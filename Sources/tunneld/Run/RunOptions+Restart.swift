@@ -12,6 +12,7 @@ extension RunOptions {
       compare(.usbmuxdSocketGroup, server.group, wanted.group)
       compare(.lockdownDirectory, server.lockdownDirectory, wanted.lockdownDirectory)
     }
+    compare(.capture, capture, other.capture)
     compare(.controlSocket, control?.path, other.control?.path)
     if let control, let wanted = other.control {
       compare(.controlSocketMode, control.mode, wanted.mode)
