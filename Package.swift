@@ -86,11 +86,14 @@ let package = Package(
 
     .testTarget(
       name: "MuxProtocolTests", dependencies: ["MuxProtocol", "SimulatedPhone"], swiftSettings: tests),
-    .testTarget(name: "PacketCaptureTests", dependencies: ["PacketCapture"], swiftSettings: tests),
+    // Reads capture files back; knows nothing of what writes them.
+    .target(name: "CaptureReader", path: "Tests/CaptureReader", swiftSettings: tests),
+    .testTarget(
+      name: "PacketCaptureTests", dependencies: ["PacketCapture", "CaptureReader"], swiftSettings: tests),
     .testTarget(name: "ControlProtocolTests", dependencies: ["ControlProtocol"], swiftSettings: tests),
     .testTarget(
       name: "USBMuxTests",
-      dependencies: ["USBMux", "SimulatedPhone", "PacketCapture", "EventLoop", "CSystem"],
+      dependencies: ["USBMux", "SimulatedPhone", "PacketCapture", "CaptureReader", "EventLoop", "CSystem"],
       swiftSettings: tests),
     .testTarget(name: "TunneldTests", dependencies: ["tunneld", "ControlProtocol"], swiftSettings: tests),
     // Runs the real binary; knows nothing of the project's own code.

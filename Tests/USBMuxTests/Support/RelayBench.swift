@@ -28,7 +28,7 @@ final class RelayBench: RelayOwner, @unchecked Sendable {
 
   init(
     client clientKind: Kind = .tcp, device deviceKind: Kind = .unix, needsVerdict: Bool = false,
-    times: RelayTimes = RelayTimes()
+    times: RelayTimes = RelayTimes(), tap: StreamTap? = nil
   ) throws {
     let (clientNumber, client) = try clientKind.make()
     let (deviceNumber, device) = try deviceKind.make()
@@ -36,13 +36,14 @@ final class RelayBench: RelayOwner, @unchecked Sendable {
     self.device = device
     thread = try LoopThread()
     let loop = thread.loop
+    nonisolated(unsafe) let tap = tap
     try thread.run { [self] in
       let resources = RelayResources(loop: loop)
       self.resources = resources
       relay = SocketRelay(
         identifier: 1, client: Descriptor(owning: clientNumber), clientIsUnix: clientKind == .unix,
         device: Descriptor(owning: deviceNumber), needsVerdict: needsVerdict, times: times,
-        resources: resources, owner: self)
+        tap: tap, resources: resources, owner: self)
     }
   }
 
