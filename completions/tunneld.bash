@@ -17,7 +17,7 @@ _tunneld() {
     --log-level) mapfile -t COMPREPLY < <(compgen -W "error warning notice info debug" -- "$cur") ;;
     --log-format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$cur") ;;
     --bind) mapfile -t COMPREPLY < <(compgen -W "localhost 127.0.0.1 ::1 0.0.0.0 ::" -- "$cur") ;;
-    -c | --config | --control-socket | --usbmuxd-socket | --usbmuxd)
+    -c | --config | --control-socket | --usbmuxd-socket | --usbmuxd | --capture)
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       ;;
     --lockdown-dir) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
@@ -65,7 +65,7 @@ _tunneld() {
             --usbmuxd --simulate --simulated-devices --usbmuxd-socket --usbmuxd-socket-mode --usbmuxd-socket-group
             --lockdown-dir --wait --connect-timeout --half-close-timeout --drain --max-connections --ready-fd
             --ready-json --exit-with-parent --verbose --quiet --log-level --log-format --redact-udids --help
-            --version" -- "$cur")
+            --version --capture" -- "$cur")
           ;;
       esac
       ;;

@@ -67,6 +67,7 @@ complete -c tunneld -n __tunneld_run -l ready-json -d 'One line of JSON when rea
 complete -c tunneld -n __tunneld_run -l exit-with-parent -d 'End when the parent does'
 complete -c tunneld -n __tunneld_run -l log-level -x -a 'error warning notice info debug' -d 'The least important lines'
 complete -c tunneld -n __tunneld_run -l log-format -x -a 'text json' -d 'How lines are written'
+complete -c tunneld -n __tunneld_run -l capture -r -F -d 'Write all streams to this pcapng file'
 complete -c tunneld -n __tunneld_run -l redact-udids -d 'Write UDIDs without their distinctive part'
 
 complete -c tunneld -n '__fish_seen_subcommand_from devices status; or __tunneld_forward add list' -l json -d 'JSON'

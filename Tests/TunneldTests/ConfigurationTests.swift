@@ -46,6 +46,7 @@ struct ConfigurationTests {
       max-connections = 50
       log-level = info
       log-format = json
+      capture = /var/lib/tunneld/a.pcapng
       redact-udids = yes
       control-socket = /tmp/c.sock
       control-socket-mode = 600
@@ -66,6 +67,7 @@ struct ConfigurationTests {
     #expect(options.configuration == "t.conf")
     #expect(options.control == ControlOptions(path: "/tmp/c.sock", mode: 0o600))
     #expect(options.log == LogOptions(level: .info, format: .json, redactsUDIDs: true))
+    #expect(options.capture == "/var/lib/tunneld/a.pcapng")
     #expect(options.maximumConnections == 50)
     guard case .simulated(let simulation) = options.transport else { return #expect(Bool(false)) }
     #expect(simulation.services == [8765: .http, 9: .discard])
@@ -127,6 +129,11 @@ struct ConfigurationTests {
       ("[daemon]\nany = perhaps", "t.conf:2: any 'perhaps' is neither yes nor no"),
       ("[daemon]\nwait = 1\nwait = 2", "t.conf:3: wait is given twice (first in line 2)"),
       ("[daemon]\nlog-level = loud", "t.conf:2: log-level 'loud' is no level"),
+      ("[daemon]\ncaptrue = a", "t.conf:2: unknown key 'captrue' in [daemon]: did you mean capture?"),
+      (
+        "[forward a]\nlocal = 1\ndevice-port = 1\ncapture = a",
+        "t.conf:4: unknown key 'capture' in [forward a]: it belongs in [daemon]"
+      ),
       ("[deamon]\nwait = 1", "t.conf:2: there is no section 'deamon': did you mean [daemon]?"),
       ("[forwards x]\nlocal = 1", "did you mean [forward NAME]?"),
       ("[forward]\nlocal = 1", "t.conf:2: 'forward' has no usable name"),

@@ -55,6 +55,20 @@ struct ControlCommandTests {
     ] { usageError(line) }
   }
 
+  @Test("A capture is of a run, and there is one at most")
+  func capture() throws {
+    #expect(try runOptions("--capture a.pcapng 1:2").capture == "a.pcapng")
+    #expect(try runOptions("1:2").capture == nil)
+    for line in ["--capture a --capture b 1:2", "--capture", "devices --capture a", "status --capture a"] {
+      usageError(line)
+    }
+    usageError(["--capture", "", "1:2"])
+    #expect(usageError("--captrue a 1:2").contains("did you mean --capture?"))
+    var other = try runOptions("--capture a 1:2")
+    other.capture = "b"
+    #expect(try runOptions("--capture a 1:2").settingsForRestart(besides: other) == ["capture"])
+  }
+
   @Test("For programs that start it")
   func spawning() throws {
     let options = try runOptions("--ready-fd 3 --ready-json --exit-with-parent --log-format json 1:2")

@@ -79,6 +79,10 @@ enum HelpText {
           --log-format FORMAT      text (default) or json, one object a line
           --redact-udids           write UDIDs without their distinctive part
 
+    Capture:
+          --capture FILE           write all streams to this pcapng file (mode 0600) or FIFO, as TCP,
+                                   for Wireshark and tshark; it holds whatever passes
+
     Other:
       -h, --help                   print this and end
           --version                print the version and end
