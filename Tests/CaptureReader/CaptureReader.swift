@@ -1,27 +1,27 @@
 /// A capture file read back, written apart from what writes it so that a shared mistake shows.
-public struct CaptureReader: Sendable {
-  public struct Block: Sendable {
-    public let type: UInt32
+package struct CaptureReader: Sendable {
+  package struct Block: Sendable {
+    package let type: UInt32
     /// Without type and lengths.
-    public let body: [UInt8]
+    package let body: [UInt8]
   }
 
-  public struct Statistics: Equatable, Sendable {
-    public var received: UInt64?
-    public var dropped: UInt64?
+  package struct Statistics: Equatable, Sendable {
+    package var received: UInt64?
+    package var dropped: UInt64?
 
-    public init(received: UInt64? = nil, dropped: UInt64? = nil) {
+    package init(received: UInt64? = nil, dropped: UInt64? = nil) {
       self.received = received
       self.dropped = dropped
     }
   }
 
-  public private(set) var blocks: [Block] = []
-  public private(set) var packets: [Packet] = []
-  public private(set) var statistics: [Statistics] = []
-  public private(set) var application: String?
+  package private(set) var blocks: [Block] = []
+  package private(set) var packets: [Packet] = []
+  package private(set) var statistics: [Statistics] = []
+  package private(set) var application: String?
 
-  public init(_ bytes: [UInt8]) throws {
+  package init(_ bytes: [UInt8]) throws {
     var offset = 0
     while offset < bytes.count {
       guard offset + 12 <= bytes.count else { throw Malformed("a block is cut short at \(offset)") }
@@ -94,7 +94,7 @@ public struct CaptureReader: Sendable {
 }
 
 /// What is no capture file, or no packet.
-public struct Malformed: Error, CustomStringConvertible {
-  public let description: String
+package struct Malformed: Error, CustomStringConvertible {
+  package let description: String
   init(_ what: String) { description = what }
 }

@@ -1,24 +1,24 @@
 /// A TCP packet, its checksums verified.
-public struct Packet: Sendable {
-  public struct End: Hashable, Sendable, CustomStringConvertible {
+package struct Packet: Sendable {
+  package struct End: Hashable, Sendable, CustomStringConvertible {
     /// 4 or 16 bytes.
-    public let address: [UInt8]
-    public let port: Int
+    package let address: [UInt8]
+    package let port: Int
 
-    public var description: String { "\(address.map(String.init).joined(separator: ".")):\(port)" }
+    package var description: String { "\(address.map(String.init).joined(separator: ".")):\(port)" }
   }
 
-  public internal(set) var time: UInt64 = 0
-  public internal(set) var comment: String?
-  public let source: End
-  public let destination: End
-  public let sequence: UInt32
-  public let acknowledges: UInt32
+  package internal(set) var time: UInt64 = 0
+  package internal(set) var comment: String?
+  package let source: End
+  package let destination: End
+  package let sequence: UInt32
+  package let acknowledges: UInt32
   /// Letters as tcpdump has them: S, F, R, P and a dot for ACK.
-  public let flags: String
-  public let window: Int
-  public let options: [UInt8]
-  public let payload: [UInt8]
+  package let flags: String
+  package let window: Int
+  package let options: [UInt8]
+  package let payload: [UInt8]
 
   init(_ bytes: [UInt8]) throws {
     func number(_ offset: Int, _ count: Int) -> Int {
@@ -67,7 +67,7 @@ public struct Packet: Sendable {
 extension Sequence<Packet> {
   /// As a trace, the end that sent the first packet called C and the other one D; numbers count from the beginnings
   /// of the streams. The packets are of one stream.
-  public var trace: [String] {
+  package var trace: [String] {
     var starts: [Packet.End: UInt32] = [:]
     var first: Packet.End?
     return map { packet in
