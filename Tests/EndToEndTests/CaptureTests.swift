@@ -210,6 +210,45 @@ extension EndToEnd {
       #expect(tunnel.logs("nobody reads it"), "\(tunnel.log)")
     }
 
+    @Test(.enabled(if: hasTshark, "tshark is not installed")) func whatIsDroppedIsAGap() throws {
+      let place = try Place()
+      let fifo = place.directory + "/fifo"
+      #expect(mkfifo(fifo, 0o600) == 0)
+      let reader = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+      let mux = try FakeMux()
+      mux.attach(phone)
+      mux.setPort(20, .open(.send(32 * mebibyte, finish: .never)))
+      let tunnel = try Tunnel(mux, [20, 7], ["--capture", fifo, "--control-socket", place.control])
+      let quiet = try tunnel.client()
+      #expect(echoes(quiet))
+      #expect(try tunnel.client(20).receive(32 * mebibyte, within: 30).count == 32 * mebibyte)
+      // What room was too small for the others is used up by small ones.
+      for _ in 0..<1000 { #expect(echoes(quiet)) }
+      // Somebody reads from now on.
+      let file = place.file
+      _ = fcntl(reader, F_SETFL, 0)
+      let read = DispatchSemaphore(value: 0)
+      Thread {
+        let handle = FileHandle(fileDescriptor: reader, closeOnDealloc: true)
+        _ = FileManager.default.createFile(atPath: file, contents: handle.readDataToEndOfFile())
+        read.signal()
+      }.start()
+      #expect(
+        try eventually(within: 20) {
+          let before = try place.counters()["dropped_packets"] as? Int
+          return try echoes(quiet) && before == place.counters()["dropped_packets"] as? Int
+        })
+      quiet.close()
+      #expect(mux.wait { $0.openStreams == 0 })
+      place.stop(tunnel)
+      #expect(read.wait(timeout: .now() + 20) == .success)
+      let lost = try place.tshark("tcp.analysis.lost_segment", "tcp.port")
+      #expect(lost.contains { $0.split(separator: ",").contains("7") }, "\(lost)")
+      #expect(try place.tshark("tcp.checksum.status == 0 || _ws.malformed", "frame.number") == [])
+      // All that came before the gap, and its end, are there.
+      #expect(try place.tshark("tcp.port == 7 && tcp.flags.fin == 1", "frame.number").count == 2)
+    }
+
     /// A full disk, in the form of a limit for the size of files.
     @Test func aFullDiskEndsTheCaptureAndNothingElse() throws {
       let place = try Place()

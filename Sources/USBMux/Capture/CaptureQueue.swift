@@ -136,14 +136,14 @@ final class CaptureQueue: Sendable {
 
   /// Nothing is taken in any more; what waits is lost.
   func end() {
+    var left: [Record] = []
     state.withLock { state in
       state.isOver = true
-      for record in state.records {
-        state.drop(record.packets, record.payload.count)
-        state.used -= record.cost
-      }
-      state.records = []
+      swap(&state.records, &left)
       state.waiting = 0
+    }
+    for record in left {
+      lost(packets: record.packets, bytes: UInt64(record.payload.count), cost: record.cost)
     }
   }
 }
