@@ -7,7 +7,8 @@ import SimulatedPhone
 ///
 /// Commands are lines; each has one line of answer, `ok ...` or `error ...`:
 ///
-///     attach NAME [key=value ...]     plug a device in
+///     attach NAME [key=value ...]     plug a device in; with shared memory, `rate` (MB/s), `turnaround` and
+///                                     `interrupt` (us) say how fast its bus and its phone are
 ///     unplug NAME                     transfers fail, and a uevent tells it
 ///     unplug NAME silent              transfers fail; no uevent (a container without udevd)
 ///     vanish NAME                     it leaves the list; transfers stay under way, no uevent
@@ -83,6 +84,13 @@ final class Bed: @unchecked Sendable {
     return device.attach() ? "ok \(description.node)" : "error umockdev refused"
   }
 
+  /// The program is over.
+  func removeSharedMemory() {
+    lock.lock()
+    for device in devices.values { device.leave(failsTransfers: true) }
+    lock.unlock()
+  }
+
   private func unplug(_ device: EmulatedDevice, isSilent: Bool) -> String {
     device.leave(failsTransfers: true)
     remove(device, tells: !isSilent)
@@ -143,6 +151,9 @@ final class Bed: @unchecked Sendable {
         let parts = value.split(separator: "/").compactMap { UInt8($0, radix: 16) }
         if parts.count == 3 { description.muxClasses = (parts[0], parts[1], parts[2]) }
       case "silent": description.isSilent = true
+      case "rate": description.busSpeed.rate = Double(value) ?? 0
+      case "turnaround": description.busSpeed.turnaround = (UInt64(value) ?? 0) * 1000
+      case "interrupt": description.busSpeed.interrupt = (UInt64(value) ?? 0) * 1000
       case "vendor": description.vendor = UInt16(value, radix: 16) ?? 0
       case "unreadable": description.hasReadableDescriptors = false
       default: break

@@ -27,6 +27,7 @@ struct DeviceDescription {
     Configuration(value: 4, mux: 1, extra: (0xff, 0xfd, 0x01)),
   ]
   var hasReadableDescriptors = true
+  var busSpeed = BusSpeed()
   /// Nothing tells of its coming.
   var isSilent = false
 

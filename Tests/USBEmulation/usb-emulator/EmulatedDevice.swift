@@ -38,9 +38,9 @@ final class EmulatedDevice: @unchecked Sendable {
   var behaviour: PhoneBehaviour
   var ports: [UInt16: PhonePort]
   var faults = Faults()
-  private var phone: SimulatedPhone
+  var phone: SimulatedPhone
   private(set) var active: UInt8
-  private var claimed: Set<UInt8> = []
+  private(set) var claimed: Set<UInt8> = []
   private var drivers: [UInt8: String] = [:]
   private var inputs: [Urb] = []
   private var outputs: [Urb] = []
@@ -48,6 +48,8 @@ final class EmulatedDevice: @unchecked Sendable {
   private var done: [(urb: Urb, status: Int32, count: Int)] = []
   private var isGone = false
   private let fifo: Int32
+  /// Transfers come through shared memory when it is there.
+  private var bus: EmulatedBus?
   private var isReady = false
   private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 * 1024, alignment: 64)
   /// The opening of the node that counts; 0: none.
@@ -58,6 +60,8 @@ final class EmulatedDevice: @unchecked Sendable {
 
   /// The one client's process.
   nonisolated(unsafe) static var client: Int64 = 0
+  /// Whether transfers come through shared memory; decided before the first device.
+  nonisolated(unsafe) static var usesSharedMemory = false
   /// Told on umockdev's thread of an accepted mode: the device is to come back in that mode.
   var modeWasSet: ((Int) -> Void)?
 
@@ -69,6 +73,9 @@ final class EmulatedDevice: @unchecked Sendable {
     phone = SimulatedPhone(behaviour: behaviour, ports: ports)
     fifo = cu_make_fifo(String(cString: cu_root()) + description.node)
     guard fifo >= 0 else { return nil }
+    guard Self.usesSharedMemory else { return }
+    guard let bus = EmulatedBus(self, fifo: fifo, speed: description.busSpeed) else { return nil }
+    self.bus = bus
   }
 
   func attach() -> Bool {
@@ -256,6 +263,7 @@ final class EmulatedDevice: @unchecked Sendable {
   }
 
   private func updateReadiness() {
+    if bus != nil { return }
     let ready = !done.isEmpty || isGone
     guard ready != isReady else { return }
     isReady = ready
@@ -284,7 +292,7 @@ final class EmulatedDevice: @unchecked Sendable {
     return 0
   }
 
-  private func answer(_ setup: [UInt8]) -> [UInt8]? {
+  func answer(_ setup: [UInt8]) -> [UInt8]? {
     switch (setup[0], setup[1]) {
     case (0x80, 6) where setup[3] == 3 && setup[2] == 3:
       guard let serial = description.serial else { return nil }
@@ -321,6 +329,7 @@ final class EmulatedDevice: @unchecked Sendable {
     outputs = []
     controls = []
     done = []
+    bus?.reset()
     // The phone remembers its sessions; the next host finds packets of them first.
     restartPhone(stale: phone.sessionCount > 0 ? 2 : 0)
   }
@@ -346,6 +355,7 @@ final class EmulatedDevice: @unchecked Sendable {
     defer { lock.unlock() }
     isGone = failsTransfers
     if failsTransfers { cancelAll(-Int32(ESHUTDOWN)) }
+    if failsTransfers { bus?.leave() }
     updateReadiness()
   }
 
@@ -375,6 +385,7 @@ final class EmulatedDevice: @unchecked Sendable {
     let all = counts.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
     return
       "violations=\(violations) strangers=\(phone.strangers) sessions=\(phone.sessionCount) active=\(active) "
+      + (bus.map { "bytes-in=\($0.bytes.input) bytes-out=\($0.bytes.output) " } ?? "")
       + "inputs=\(inputs.count) outputs=\(outputs.count) claimed=\(claimed.count) \(all) | "
       + words.prefix(8).joined(separator: "; ")
   }

@@ -1,4 +1,4 @@
-// usb-emulator --control SOCKET [--attach "NAME key=value ..."]... -- PROGRAM [ARGUMENT ...]
+// usb-emulator [--control SOCKET] [--attach "NAME key=value ..."]... [--rings LIBRARY] -- PROGRAM [ARGUMENT ...]
 //
 // Runs a program in front of emulated USB devices, which are plugged in and out through the control socket. The
 // program has the emulator's standard output and error; its end is the emulator's.
@@ -24,6 +24,7 @@ if !(ProcessInfo.processInfo.environment["LD_PRELOAD"] ?? "").contains(preload) 
 var arguments = Array(CommandLine.arguments.dropFirst())
 var control: String?
 var attachments: [String] = []
+var rings: String?
 while let option = arguments.first, option != "--" {
   arguments.removeFirst()
   guard let value = arguments.first else { fail("\(option) has no value", status: 2) }
@@ -31,6 +32,7 @@ while let option = arguments.first, option != "--" {
   switch option {
   case "--control": control = value
   case "--attach": attachments.append(value)
+  case "--rings": rings = value
   default: fail("unknown option \(option)", status: 2)
   }
 }
@@ -40,6 +42,10 @@ guard !program.isEmpty else { fail("no program", status: 2) }
 var problem: UnsafePointer<CChar>?
 guard cu_start(&problem) == 0 else {
   fail("umockdev cannot be used (\(problem.map { String(cString: $0) } ?? "?")): apt-get install umockdev")
+}
+if rings != nil {
+  EmulatedDevice.usesSharedMemory = true
+  cu_rings_begin()
 }
 let bed = Bed()
 for line in attachments {
@@ -62,6 +68,8 @@ if let control {
   }
 }
 
+// It stands before umockdev's, which answers all else.
+if let rings { setenv("LD_PRELOAD", "\(rings):\(preload)", 1) }
 var spawned: [UnsafeMutablePointer<CChar>?] = program.map { strdup($0) } + [nil]
 let child = cu_spawn(&spawned)
 guard child > 0 else { fail("cannot start \(program[0]): \(String(cString: strerror(errno)))") }
@@ -74,6 +82,7 @@ for number in [SIGTERM, SIGINT, SIGHUP] {
 }
 var status: Int32 = 0
 while waitpid(childProcess, &status, 0) < 0 && errno == EINTR {}
+bed.removeSharedMemory()
 let root = String(cString: cu_root())
 try? FileManager.default.removeItem(atPath: root)
 if let control { unlink(control) }

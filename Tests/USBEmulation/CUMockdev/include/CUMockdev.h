@@ -1,6 +1,8 @@
 // What the USB emulator needs of libumockdev, which is loaded when it runs: building needs no header of it.
 #pragma once
 
+#include "Rings.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
