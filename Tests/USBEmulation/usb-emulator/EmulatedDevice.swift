@@ -294,6 +294,8 @@ final class EmulatedDevice: @unchecked Sendable {
 
   func answer(_ setup: [UInt8]) -> [UInt8]? {
     switch (setup[0], setup[1]) {
+    // The languages of its texts.
+    case (0x80, 6) where setup[3] == 3 && setup[2] == 0: return [4, 3, 0x09, 0x04]
     case (0x80, 6) where setup[3] == 3 && setup[2] == 3:
       guard let serial = description.serial else { return nil }
       let units = serial.utf16.flatMap { [UInt8($0 & 0xff), UInt8($0 >> 8)] }
