@@ -5,7 +5,7 @@ BENCHMARKS := $(CURDIR)/.build/benchmarks
 # What `swift build` is called with for the program as it is installed and measured.
 RELEASE = $(shell scripts/release-flags)
 
-.PHONY: all check test run release bench bench-counts bench-programs format lint docs clean install deb
+.PHONY: all check test run release bench bench-usb bench-counts bench-programs format lint docs clean install deb
 
 # A debug build.
 all:
@@ -83,6 +83,14 @@ bench: bench-programs
 	$(BENCHMARKS)/bench --write docs/PERFORMANCE.md $(BENCH) \
 	  "tunneld=$$($(SWIFT) build $(RELEASE) --show-bin-path)/tunneld --usbmuxd UNIX:{socket} {port}:{devport}"
 	$$($(SWIFT) build $(RELEASE) --show-bin-path)/device-path
+
+# Linux. Over emulated USB devices (umockdev), against a bare libusb loop, and usbmuxd with iproxy where they are
+# installed. BENCH holds more options: `make bench-usb BENCH="--rounds 9 --speed 400"`.
+bench-usb: bench-programs
+	$(SWIFT) build -c release $(STATIC) --product usb-emulator
+	$(MAKE) --no-print-directory -C Benchmarks OUT=$(BENCHMARKS) usb
+	$(BENCHMARKS)/usb-bench --write docs/PERFORMANCE.md $(BENCH) $(BENCHMARKS) \
+	  "$$($(SWIFT) build $(RELEASE) --show-bin-path)/usb-emulator" "$$($(SWIFT) build $(RELEASE) --show-bin-path)/tunneld"
 
 # Linux. Holds system calls, instructions and allocations against Benchmarks/counts.txt. COUNTS=--record writes it anew.
 bench-counts: bench-programs

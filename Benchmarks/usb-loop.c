@@ -60,6 +60,7 @@ static struct packet *free_packets, *free_small;
 static char mode;
 static int seconds, service;
 static uint64_t moved;
+static char *nothing[1], **forwards = nothing;
 static double *times, sent_at, began;
 static int trips, answered;
 
@@ -195,6 +196,27 @@ static void send_more(void) {
   }
 }
 
+// Clients
+
+static int listen_at(int port, int device_port) {
+  struct sockaddr_in address = {
+      .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (bind(fd, (void *)&address, sizeof address) || listen(fd, 64)) fail("cannot listen");
+  struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)device_port << 32 | (uint64_t)fd};
+  epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+  return fd;
+}
+
+static void accept_client(int listener, int device_port) {
+  int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), one = 1, size = 262144;
+  if (fd < 0) return;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+  open_session(fd, device_port);
+}
+
 // Receiving
 
 static void deliver(struct session *session, const unsigned char *bytes, int count) {
@@ -233,6 +255,11 @@ static void begin_packet(const unsigned char *bytes, int count) {
     packet->bytes[MUX] = 7;
     submit(packet, MUX + 1);
     if (mode != 'r') open_session(-1, service);
+    // Clients are for later: there is no session before the link is up.
+    for (; *forwards; forwards++) {
+      char *colon = strchr(*forwards, ':');
+      if (colon) listen_at(atoi(*forwards), atoi(colon + 1));
+    }
     return;
   }
   if (count < MUX) fail("a short packet");
@@ -329,27 +356,6 @@ static void start(void) {
   submit(packet, 20);
 }
 
-// Clients
-
-static int listen_at(int port, int device_port) {
-  struct sockaddr_in address = {
-      .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  if (bind(fd, (void *)&address, sizeof address) || listen(fd, 64)) fail("cannot listen");
-  struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)device_port << 32 | (uint64_t)fd};
-  epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
-  return fd;
-}
-
-static void accept_client(int listener, int device_port) {
-  int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), one = 1, size = 262144;
-  if (fd < 0) return;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-  open_session(fd, device_port);
-}
-
 static int compare(const void *a, const void *b) {
   double left_one = *(const double *)a, right_one = *(const double *)b;
   return (left_one > right_one) - (left_one < right_one);
@@ -405,14 +411,8 @@ int main(int argc, char **argv) {
     struct epoll_event event = {.events = (uint32_t)descriptors[i]->events, .data.u64 = 0};
     epoll_ctl(set, EPOLL_CTL_ADD, descriptors[i]->fd, &event);
   }
-  if (mode == 'r') {
-    for (; optind < argc; optind++) {
-      char *colon = strchr(argv[optind], ':');
-      if (colon) listen_at(atoi(argv[optind]), atoi(colon + 1));
-    }
-  } else {
-    seconds = atoi(argv[optind]);
-  }
+  if (mode == 'r') forwards = argv + optind;
+  else seconds = atoi(argv[optind]);
   start();
   double end = now_us() + seconds * 1e6;
   struct timeval none = {0, 0};

@@ -20,7 +20,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
   private var client: Descriptor?
   private var watcher: Watcher?
   private var ending = RelayEnding()
-  private var held = HeldBytes()
+  private var held: HeldBytes
   private var sent: UInt64 = 0
   private var received: UInt64 = 0
   private var clientHasBytes = true
@@ -49,6 +49,7 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
     self.link = link
     self.session = session
     self.owner = owner
+    held = HeldBytes(link.heldPool)
     clientSocket = client.number
     self.client = consume client
   }
@@ -120,12 +121,13 @@ final class SessionRelay: Relay, SessionUser, ReadinessHandler, Resumable, Endin
       guard let start = bytes.baseAddress else { return 0 }
       switch unsafe Socket.send(clientSocket, from: start, count: bytes.count) {
       case .bytes(let count):
-        delivered = count
+        delivered += count
         if let tap { unsafe tap.delivered(from: .device, start, count) }
+        return count
       case .wouldBlock, .end: break
       case .failed: failed = true
       }
-      return delivered
+      return 0
     }
     if failed { return clientBroke() }
     received &+= UInt64(delivered)

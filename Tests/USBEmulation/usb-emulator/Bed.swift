@@ -71,8 +71,9 @@ final class Bed: @unchecked Sendable {
     behaviour.endpointPacketSize = Int(description.packetSize)
     Self.apply(options, to: &behaviour)
     if buses.insert(description.bus).inserted { _ = cu_add(DeviceDescription.rootHub(bus: description.bus)) }
-    guard let device = EmulatedDevice(description, behaviour: behaviour, ports: SimulatedPhone.usualPorts)
-    else {
+    var ports = SimulatedPhone.usualPorts
+    ports[ChosenService.port] = .service { ChosenService() }
+    guard let device = EmulatedDevice(description, behaviour: behaviour, ports: ports) else {
       return "error no node: \(String(cString: strerror(errno)))"
     }
     Self.apply(options, to: &device.faults, device)

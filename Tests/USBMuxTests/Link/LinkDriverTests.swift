@@ -48,31 +48,6 @@ struct LinkDriverTests {
     #expect(user.isOpen)
   }
 
-  @Test("A bulk session delays another one's message by one packet behind those under way")
-  func fairness() throws {
-    let bench = try LinkBench(transfers: 2)
-    let bulk = TestSession()
-    let bulkSession = try bench.open(9, bulk)
-    let other = TestSession()
-    let otherSession = try bench.open(9, other)
-    bulk.outgoing = pattern(10_000_000)
-    bench.pipe.isFlowing = false
-    bench.link.wantsToSend(bulkSession)
-    #expect(bench.pipe.underWay.count == 2, "every transfer is taken")
-    other.outgoing = [1]
-    bench.link.wantsToSend(otherSession)
-    let before = bench.pipe.payloadPorts.count
-    // One transfer ends after the other.
-    for _ in 0..<2 {
-      bench.pipe.complete(1)
-      bench.pipe.receiver?.pipeCanSend()
-    }
-    let next = Array(bench.pipe.payloadPorts[before...])
-    // The bulk session stood in the queue already, so it has one more turn.
-    #expect(next == [bulkSession.hostPort, otherSession.hostPort])
-    #expect(other.sent == 1)
-  }
-
   @Test("Bulk sessions take turns")
   func turns() throws {
     let bench = try LinkBench(transfers: 1)

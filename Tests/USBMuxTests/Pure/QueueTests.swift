@@ -35,7 +35,7 @@ struct HeldBytesTests {
 
   @Test("Bytes come out in order, in whatever pieces, across growth and moves")
   func order() {
-    var held = HeldBytes()
+    var held = HeldBytes(HeldPool())
     let bytes = pattern(1 << 20)
     var given = 0
     var taken: [UInt8] = []
@@ -56,7 +56,7 @@ struct HeldBytesTests {
 
   @Test("Nothing taken, everything taken, emptied: the count says so")
   func counts() {
-    var held = HeldBytes()
+    var held = HeldBytes(HeldPool())
     var counts: [Int] = []
     append([], to: &held)
     counts.append(held.count)
@@ -72,6 +72,54 @@ struct HeldBytesTests {
     append([5, 6], to: &held)
     #expect(take(9, from: &held) == [5, 6])
     #expect(counts == [0, 3, 0, 0])
+  }
+}
+
+@Suite("Memory for held bytes")
+struct HeldPoolTests {
+  private let bytes = pattern(600_000)
+
+  private func fill(_ held: inout HeldBytes) { bytes.withUnsafeBytes { held.append($0) } }
+
+  @Test("A reader that keeps up now and then costs no memory each time, and stalls of the past keep little")
+  func reuse() {
+    let pool = HeldPool()
+    var held = HeldBytes(pool)
+    fill(&held)
+    let made = pool.made
+    #expect(made == 13)
+    held.take { $0.count }
+    for _ in 0..<100 {
+      fill(&held)
+      held.take { $0.count }
+    }
+    #expect(pool.kept == 12)
+    // One more than is kept is made for each of the stalls that are as long as that.
+    #expect(pool.made == made + 100)
+    for _ in 0..<100 {
+      bytes.withUnsafeBytes { held.append(UnsafeRawBufferPointer(rebasing: $0[..<500_000])) }
+      held.clear()
+    }
+    #expect(pool.made == made + 100)
+  }
+
+  @Test("What is not taken comes again, and what is given up goes back")
+  func pieces() {
+    let pool = HeldPool()
+    do {
+      var held = HeldBytes(pool)
+      fill(&held)
+      var pieces: [Int] = []
+      held.take { bytes in
+        pieces.append(bytes.count)
+        return pieces.count < 3 ? bytes.count : 1
+      }
+      #expect(pieces == [HeldPiece.capacity, HeldPiece.capacity, HeldPiece.capacity])
+      let left = held.count
+      #expect(left == bytes.count - 2 * HeldPiece.capacity - 1)
+      #expect(pool.kept == 2)
+    }
+    #expect(pool.kept == 12, "of 13")
   }
 }
 
@@ -98,7 +146,31 @@ struct TurnQueueTests {
     for expected in [0, 1, 0, 1, 0] as [UInt16] {
       let next = turns.next()
       #expect(next?.index == expected)
-      if let next { turns.add(next) }
+      if let next { turns.addAgain(next) }
+    }
+  }
+
+  @Test("Who was silent goes first, and after its turn behind all others")
+  func newcomers() {
+    var turns = TurnQueue()
+    turns.addAgain(session(0))
+    turns.addAgain(session(1))
+    #expect(!turns.hasNewcomer)
+    turns.add(session(2))
+    turns.add(session(0))
+    #expect(turns.hasNewcomer)
+    #expect(turns.next()?.index == 2)
+    turns.addAgain(session(2))
+    #expect((0..<3).map { _ in turns.next()?.index } == [0, 1, 2], "each once")
+    #expect(turns.isEmpty)
+    // One that always has a little more to say takes turns with one that always has much.
+    turns.add(session(3))
+    turns.addAgain(session(4))
+    for expected in [3, 4, 3, 4] as [UInt16] {
+      let next = turns.next()
+      #expect(next?.index == expected)
+      if let next { turns.addAgain(next) }
+      turns.add(session(3))
     }
   }
 
@@ -124,7 +196,7 @@ struct TurnQueueTests {
     for round in 0..<20 {
       for index in 0..<600 as Range<UInt16> {
         #expect(turns.next()?.index == index, "round \(round)")
-        turns.add(session(index))
+        turns.addAgain(session(index))
       }
     }
   }

@@ -31,7 +31,9 @@ final class ScriptedPipe: BulkPipe {
 
   func start() {}
 
-  func takeBuffer() -> TransferBuffer? { free.popLast() }
+  func takeBuffer(behind limit: Int) -> TransferBuffer? {
+    underWay.reduce(0) { $0 + $1.bytes.count } < limit ? free.popLast() : nil
+  }
 
   func submit(_ buffer: TransferBuffer, count: Int) {
     let bytes = Array(UnsafeRawBufferPointer(start: buffer.bytes, count: count))
@@ -117,7 +119,7 @@ final class LinkBench: LinkOwner {
   init(
     behaviour: PhoneBehaviour = PhoneBehaviour(), transfers: Int = 3,
     ports: [UInt16: PhonePort] = SimulatedPhone.usualPorts,
-    configuration: LinkConfiguration = LinkConfiguration()
+    configuration: LinkConfiguration = LinkConfiguration(), endpointPacketSize: Int = 1024
   ) throws {
     loop = try EventLoop()
     let box = PhoneBox(behaviour: behaviour, ports: ports, servers: [:], on: loop)
@@ -125,7 +127,8 @@ final class LinkBench: LinkOwner {
     let log = Log(level: .debug, on: loop, handler: nil)
     let owner = Owner()
     link = LinkDriver(
-      pipe: pipe, on: loop, log: log, name: "test", configuration: configuration, owner: owner)
+      pipe: pipe, on: loop, log: log, name: "test", configuration: configuration,
+      pacing: SendPacing(endpointPacketSize: endpointPacketSize), owner: owner)
     self.owner = owner
     owner.bench = self
     link.start()

@@ -22,9 +22,9 @@ protocol BulkPipe: AnyObject {
   var receiver: (any BulkReceiver)? { get set }
   /// Begins to read.
   func start()
-  /// Memory for the next outgoing packet, of at least the link's longest packet; nil while as many transfers
-  /// as are allowed are under way: ``BulkReceiver/pipeCanSend()`` tells when one is free.
-  func takeBuffer() -> TransferBuffer?
+  /// Memory for the next outgoing packet, of at least the link's longest packet; nil while `limit` bytes or as many
+  /// transfers as there can be are under way: ``BulkReceiver/pipeCanSend()`` tells when it is worth asking again.
+  func takeBuffer(behind limit: Int) -> TransferBuffer?
   /// Sends the first `count` bytes as one transfer, after all that were submitted before; a zero-length packet
   /// follows where the length is a multiple of the endpoint's packet size.
   func submit(_ buffer: TransferBuffer, count: Int)
@@ -38,7 +38,7 @@ protocol BulkPipe: AnyObject {
 protocol BulkReceiver: AnyObject {
   /// Bytes of one read, valid during the call.
   func pipeReceived(_ bytes: UnsafeRawBufferPointer)
-  /// ``BulkPipe/takeBuffer()`` has a buffer again.
+  /// ``BulkPipe/takeBuffer(behind:)`` may have a buffer again.
   func pipeCanSend()
   /// The device is gone, or must be treated so. Nothing follows.
   func pipeFailed(_ reason: String)

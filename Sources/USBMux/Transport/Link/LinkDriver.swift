@@ -28,8 +28,9 @@ protocol LinkOwner: AnyObject {
 ///
 /// Bytes from the device go from the pipe's memory straight to the session's user; bytes for the device are
 /// read straight into the pipe's memory, behind the room for the headers. Sessions that have something to send
-/// take turns, one packet each, and packets of the link itself go first, so a bulk stream delays another
-/// session's message by one packet.
+/// take turns, one packet each; who was silent goes before those that go on, and packets of the link itself before
+/// all. So a message waits for the packets that are under way, which the pipe bounds, and for no other packet of a
+/// bulk stream.
 final class LinkDriver: BulkReceiver {
   private let pipe: any BulkPipe
   private let loop: EventLoop
@@ -40,22 +41,27 @@ final class LinkDriver: BulkReceiver {
   /// By ``SessionID/index``.
   private var users: [(any SessionUser)?] = []
   private var turns = TurnQueue()
+  private var pacing: SendPacing
   private var timer: LoopTimer?
   /// When the timer fires; it is not set later, since a look too early does no harm.
   private var timerDeadline: Int64?
   private var isFlushing = false
   private(set) var isOver = false
+  /// Memory for what the readers of this link's sessions do not take at once.
+  let heldPool = HeldPool()
 
   /// A driver that does nothing before ``start()``. `name` is what the log calls the device.
   init(
     pipe: any BulkPipe, on loop: EventLoop, log: Log, name: String,
-    configuration: LinkConfiguration = LinkConfiguration(), owner: any LinkOwner
+    configuration: LinkConfiguration = LinkConfiguration(),
+    pacing: SendPacing = SendPacing(endpointPacketSize: 1024), owner: any LinkOwner
   ) {
     self.pipe = pipe
     self.loop = loop
     self.log = log
     self.name = name
     self.owner = owner
+    self.pacing = pacing
     // Whoever opens a session knows how long it may take.
     var configuration = configuration
     configuration.connectTimeout = nil
@@ -163,7 +169,7 @@ final class LinkDriver: BulkReceiver {
       guard let user = user(session) else { return }
       let taken = unsafe user.sessionReceived(UnsafeRawBufferPointer(rebasing: bytes[range]))
       if taken > 0 { link.consumed(session, count: taken, at: now) }
-    case .sendableChanged(let session): turns.add(session)
+    case .sendableChanged(let session): turns.addAgain(session)
     case .opened(let session): user(session)?.sessionOpened()
     case .refused(let session, let reason):
       let user = user(session)
@@ -202,8 +208,13 @@ final class LinkDriver: BulkReceiver {
     guard !isFlushing, !isOver else { return }
     isFlushing = true
     defer { isFlushing = false }
-    while !isOver, link.hasPendingPackets || !turns.isEmpty, let buffer = pipe.takeBuffer() {
-      let count = link.hasPendingPackets ? control(buffer) : data(buffer)
+    while !isOver, link.hasPendingPackets || !turns.isEmpty {
+      let isControl = link.hasPendingPackets
+      // What goes first needs not wait here for the end of what is under way: it stands behind that in any case.
+      let limits = pacing.limits(at: loop.now)
+      let isFirst = isControl || turns.hasNewcomer
+      guard let buffer = pipe.takeBuffer(behind: isFirst ? .max : limits.underWay) else { break }
+      let count = isControl ? control(buffer) : data(buffer, atMost: limits.packet)
       if count > 0 { pipe.submit(buffer, count: count) } else { pipe.giveBack(buffer) }
     }
     setTimer()
@@ -218,10 +229,11 @@ final class LinkDriver: BulkReceiver {
   }
 
   /// One packet of the session whose turn it is, or 0.
-  private func data(_ buffer: TransferBuffer) -> Int {
+  private func data(_ buffer: TransferBuffer, atMost packet: Int) -> Int {
+    let isNew = turns.hasNewcomer
     guard let session = turns.next(), let user = user(session) else { return 0 }
     let header = link.dataHeaderSize
-    let limit = min(link.sendable(session), buffer.capacity - header)
+    let limit = min(link.sendable(session), min(buffer.capacity, packet) - header)
     guard limit > 0 else { return 0 }
     let count = unsafe user.sessionFill(buffer.bytes + header, atMost: limit)
     guard count > 0, !isOver else { return 0 }
@@ -234,8 +246,9 @@ final class LinkDriver: BulkReceiver {
       fail("a packet could not be made: \(error)")
       return 0
     }
+    pacing.sent(session, isNew: isNew, isFull: count == limit, at: loop.now)
     // A short read may have left more by now; the user says when there is nothing.
-    turns.add(session)
+    turns.addAgain(session)
     return header + count
   }
 
@@ -278,47 +291,5 @@ final class LinkDriver: BulkReceiver {
     users = []
     for user in lost { user?.sessionEnded(nil) }
     if let reason { owner?.linkFailed(self, reason) }
-  }
-}
-
-/// Sessions that have something to send, each once, in the order of their turns.
-struct TurnQueue {
-  private var order: [SessionID] = []
-  private var taken = 0
-  /// By ``SessionID/index``: whether it stands in `order`.
-  private var isQueued: [Bool] = []
-
-  var isEmpty: Bool { taken == order.count }
-
-  mutating func add(_ session: SessionID) {
-    let index = Int(session.index)
-    while isQueued.count <= index { isQueued.append(false) }
-    guard !isQueued[index] else { return }
-    isQueued[index] = true
-    order.append(session)
-  }
-
-  mutating func next() -> SessionID? {
-    guard taken < order.count else { return nil }
-    let session = order[taken]
-    taken += 1
-    if taken == order.count {
-      order.removeAll(keepingCapacity: true)
-      taken = 0
-    } else if taken >= 1024 {
-      order.removeFirst(taken)
-      taken = 0
-    }
-    isQueued[Int(session.index)] = false
-    return session
-  }
-
-  /// A session that is over loses its turn; one with the same index may come soon.
-  mutating func remove(_ session: SessionID) {
-    let index = Int(session.index)
-    guard index < isQueued.count, isQueued[index] else { return }
-    isQueued[index] = false
-    order = order[taken...].filter { $0 != session }
-    taken = 0
   }
 }

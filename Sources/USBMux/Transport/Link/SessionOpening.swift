@@ -69,13 +69,14 @@ final class SessionOpening: OpenAttempt, SessionUser {
 final class OpenedSession: SessionUser {
   let link: LinkDriver
   let session: SessionID
-  private var held = HeldBytes()
+  private var held: HeldBytes
   private var isOver = false
   private var end: SessionEnd?
 
   init(_ link: LinkDriver, _ session: SessionID) {
     self.link = link
     self.session = session
+    held = HeldBytes(link.heldPool)
   }
 
   /// Makes `relay` the session's user, with what was kept for it.

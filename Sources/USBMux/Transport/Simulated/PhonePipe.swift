@@ -36,7 +36,8 @@ final class PhonePipe: BulkPipe, Resumable {
 
   func start() { schedule() }
 
-  func takeBuffer() -> TransferBuffer? { isClosed ? nil : buffers.popLast() }
+  /// Nothing stays under way.
+  func takeBuffer(behind limit: Int) -> TransferBuffer? { isClosed ? nil : buffers.popLast() }
 
   func submit(_ buffer: TransferBuffer, count: Int) {
     let bytes = unsafe UnsafeRawBufferPointer(start: buffer.bytes, count: count)

@@ -200,7 +200,8 @@
         self.pipe = pipe
         life.opened()
         let link = LinkDriver(
-          pipe: pipe, on: context.loop, log: context.log, name: "device \(udid)", owner: self)
+          pipe: pipe, on: context.loop, log: context.log, name: "device \(udid)",
+          pacing: SendPacing(endpointPacketSize: interface.output.packetSize), owner: self)
         self.link = link
         link.start()
       } catch {

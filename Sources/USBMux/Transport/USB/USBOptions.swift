@@ -11,14 +11,14 @@ public struct USBOptions: Hashable, Sendable {
   /// Whether to use memory that the kernel shares with the host controller, which saves a copy of every byte.
   public var usesDeviceMemory: Bool
 
-  /// Eight reads of 16 KiB hide the time from the end of one to the start of the next at high speed, and four
-  /// packets under way do so for the other direction; usbmuxd keeps three reads of 16 KiB. Emulated devices are too
-  /// slow to tell the settings apart (docs/PERFORMANCE.md).
+  /// Eight reads of 16 KiB hide the time from the end of one to the start of the next. Of a bulk stream at most four
+  /// packets are under way; the other two are for messages and acknowledgements beside it (docs/PERFORMANCE.md has
+  /// the sweep).
   ///
   /// Memory shared with the controller is uncached on many ARM machines, where reading from it costs more than
   /// the copy that it saves.
   public init(
-    mode: USBDeviceMode? = nil, readCount: Int = 8, readSize: Int = 16 * 1024, writeCount: Int = 4,
+    mode: USBDeviceMode? = nil, readCount: Int = 8, readSize: Int = 16 * 1024, writeCount: Int = 6,
     usesDeviceMemory: Bool? = nil
   ) {
     self.mode = mode

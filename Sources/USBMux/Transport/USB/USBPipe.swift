@@ -16,6 +16,7 @@
     private var packets: [Packet] = []
     private var free: [Int] = []
     private var isShort = false
+    private var bytesUnderWay = 0
     /// Packets that the kernel had no memory for, in order. They go first.
     private var blocked: [USBTransfer] = []
     /// Reads that the kernel had no memory for.
@@ -83,8 +84,8 @@
 
     // MARK: Sending
 
-    func takeBuffer() -> TransferBuffer? {
-      guard !isClosed, failure == nil, let index = free.popLast() else {
+    func takeBuffer(behind limit: Int) -> TransferBuffer? {
+      guard !isClosed, failure == nil, bytesUnderWay < limit, let index = free.popLast() else {
         isShort = true
         return nil
       }
@@ -96,6 +97,7 @@
     func submit(_ buffer: TransferBuffer, count: Int) {
       guard !isClosed, failure == nil, packets.indices.contains(buffer.index) else { return }
       packets[buffer.index].count = count
+      bytesUnderWay += count
       send(packets[buffer.index].data)
       // Protocol: when the length is a multiple of wMaxPacketSize, a zero-length packet must follow: devices
       // merge packets otherwise and then reject the sum. libusb's flag for it does the same where the host
@@ -181,6 +183,7 @@
         return
       }
       free.append(transfer.index)
+      bytesUnderWay -= packet.count
       guard isShort else { return }
       isShort = false
       receiver?.pipeCanSend()
