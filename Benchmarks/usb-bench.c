@@ -72,6 +72,7 @@ static int failures[PEERS];
 static int rounds = 5;
 static double seconds = 0.7;
 static const char *emulator, *preload, *script, *only_speed = "", *only_peer = "";
+static int only_bulk;
 
 // Forwarders in front of the emulator
 
@@ -163,6 +164,7 @@ static void measure(enum peer peer, int speed, int round) {
   double(*row)[MAXIMUM_ROUNDS] = values[peer][speed];
   row[DOWNLOAD][round] = bulk_with_cpu(&forwarder, DOWN, &row[CPU_DOWNLOAD][round]);
   row[UPLOAD][round] = bulk_with_cpu(&forwarder, UP, &row[CPU_UPLOAD][round]);
+  if (only_bulk) return forwarder_stop(&forwarder);
   struct latency alone = load_round_trips(forwarder.port, seconds, 1 << 20);
   struct latency down = trips_beside(&forwarder, DOWN), up = trips_beside(&forwarder, UP);
   if (!alone.count || !down.count || !up.count) failures[peer]++;
@@ -316,9 +318,10 @@ static int write_into(const char *path) {
 }
 
 static int usage(void) {
-  fputs("usage: usb-bench [--rounds N] [--seconds S] [--speed TEXT] [--only TEXT] [--write FILE] DIRECTORY EMULATOR TUNNELD\n\n"
+  fputs("usage: usb-bench [--rounds N] [--seconds S] [--speed TEXT] [--only TEXT] [--bulk 1] [--write FILE] DIRECTORY EMULATOR TUNNELD\n\n"
         "DIRECTORY holds usb-rings.so and usb-loop. Prints tables, and puts them between the marks of FILE as well.\n"
-        "--speed takes the buses, and --only the forwarders, whose names hold TEXT.\n",
+        "--speed takes the buses, and --only the forwarders, whose names hold TEXT; with --bulk 1\n"
+        "there are no round trips.\n",
         stderr);
   return 2;
 }
@@ -332,6 +335,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[i], "--rounds")) rounds = atoi(argv[i + 1]);
     else if (!strcmp(argv[i], "--seconds")) seconds = atof(argv[i + 1]);
     else if (!strcmp(argv[i], "--speed")) only_speed = argv[i + 1];
+    else if (!strcmp(argv[i], "--bulk")) only_bulk = atoi(argv[i + 1]);
     else if (!strcmp(argv[i], "--only")) only_peer = argv[i + 1];
     else if (!strcmp(argv[i], "--write")) document = argv[i + 1];
     else return usage();
@@ -358,10 +362,10 @@ int main(int argc, char **argv) {
       for (int peer = 0; peer < PEERS; peer++)
         if (programs[peer] && strstr(names[peer], only_peer)) {
           measure((enum peer)peer, speed, round);
-          measure_trips((enum peer)peer, speed, round);
+          if (!only_bulk) measure_trips((enum peer)peer, speed, round);
         }
     }
-    if (!*only_speed && !*only_peer)
+    if (!*only_speed && !*only_peer && !only_bulk)
       for (int many = 0; many < 2; many++) measure_devices(many, round);
   }
   print_table(stdout);

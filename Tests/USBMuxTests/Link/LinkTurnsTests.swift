@@ -1,7 +1,7 @@
-import MuxProtocol
 import SimulatedPhone
 import Testing
 
+@testable import MuxProtocol
 @testable import USBMux
 
 /// Whose packets go when, with transfers that end when the test says so.
@@ -46,32 +46,24 @@ struct LinkTurnsTests {
     }
   }
 
+  /// Packets that are under way to a device whose OUT endpoint has packets of `endpoint` bytes, alone and beside
+  /// another session, and bytes of the former.
   @Test(
-    "At high speed a message waits for two packets of 16 KiB, which are one of the longest", arguments: 0..<5)
-  func highSpeed(_ turns: Int) throws {
-    let scene = try Scene(endpointPacketSize: 512)
-    for _ in 0..<turns { scene.turn() }
-    #expect(scene.bench.pipe.underWay.count == 2)
-    #expect(scene.underWay <= LinkConfiguration().maximumPacketSize)
-    #expect(scene.speak() == 0, "it is framed at once, behind what is under way")
-    #expect(scene.bench.pipe.underWay.count == 3)
-    for _ in 0..<3 { scene.turn() }
-    #expect(
-      scene.bench.pipe.payloadPorts.suffix(2) == [scene.bulkSession.hostPort, scene.bulkSession.hostPort])
-  }
-
-  @Test(
-    "At super speed four packets are under way, and two short ones while somebody else speaks now and then")
-  func superSpeed() throws {
-    let scene = try Scene(endpointPacketSize: 1024)
-    #expect(scene.bench.pipe.underWay.count == 4)
-    #expect(scene.underWay > 3 * LinkConfiguration().maximumPacketSize)
+    "More packets are under way while one stream is alone; a message is framed at once in any case",
+    arguments: [(endpoint: 512, alone: 3, bytes: 48 * 1024), (endpoint: 1024, alone: 4, bytes: 128 * 1024)])
+  func underWay(endpoint: Int, alone: Int, bytes: Int) throws {
+    let scene = try Scene(endpointPacketSize: endpoint)
+    for _ in 0..<5 {
+      #expect(scene.bench.pipe.underWay.count == alone)
+      #expect(scene.underWay <= bytes)
+      scene.turn()
+    }
     #expect(scene.speak() == 0)
     for _ in 0..<20 {
       for _ in 0..<10 { scene.turn() }
       #expect(scene.bench.pipe.underWay.count == 2)
-      #expect(scene.underWay <= LinkConfiguration().maximumPacketSize)
-      #expect(scene.speak() == 0)
+      #expect(scene.underWay <= LinkConfiguration().maximumPacketSize, "one packet of the longest kind")
+      #expect(scene.speak() == 0, "no packet is framed between its coming and its framing")
     }
   }
 
@@ -108,23 +100,20 @@ struct SendPacingTests {
     SessionID(index: index, hostPort: 1000 + index, serial: 0)
   }
 
-  @Test("At high speed always as among others")
-  func highSpeed() { #expect(SendPacing(endpointPacketSize: 512).limits(at: 0) == SendPacing.shared) }
-
-  @Test("At super speed as among others from a message beside bulk on, for a second")
-  func superSpeed() {
+  @Test("As among others from a message beside bulk on, for a second")
+  func memory() {
     var pacing = SendPacing(endpointPacketSize: 1024)
     let second = SendPacing.memory
     pacing.sent(session(1), isNew: true, isFull: false, at: 0)
     pacing.sent(session(2), isNew: true, isFull: true, at: 0)
-    #expect(pacing.limits(at: 0) == SendPacing.alone, "the message was before the bulk")
+    #expect(pacing.limits(at: 0) == SendPacing.aloneAtSuperSpeed, "the message was before the bulk")
     pacing.sent(session(2), isNew: true, isFull: true, at: 1)
-    #expect(pacing.limits(at: 1) == SendPacing.alone, "a bulk stream is no other to itself")
+    #expect(pacing.limits(at: 1) == SendPacing.aloneAtSuperSpeed, "a bulk stream is no other to itself")
     pacing.sent(session(1), isNew: true, isFull: false, at: second)
     #expect(pacing.limits(at: second) == SendPacing.shared)
     #expect(pacing.limits(at: 2 * second - 1) == SendPacing.shared)
-    #expect(pacing.limits(at: 2 * second) == SendPacing.alone)
+    #expect(pacing.limits(at: 2 * second) == SendPacing.aloneAtSuperSpeed)
     pacing.sent(session(1), isNew: true, isFull: false, at: 5 * second)
-    #expect(pacing.limits(at: 5 * second) == SendPacing.alone, "the bulk was long ago")
+    #expect(pacing.limits(at: 5 * second) == SendPacing.aloneAtSuperSpeed, "the bulk was long ago")
   }
 }

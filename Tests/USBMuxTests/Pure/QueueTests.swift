@@ -26,9 +26,11 @@ struct HeldBytesTests {
 
   private func take(_ count: Int, from held: inout HeldBytes) -> [UInt8] {
     var taken: [UInt8] = []
+    // Piece by piece.
     held.take { bytes in
-      taken = Array(bytes.prefix(count))
-      return taken.count
+      let part = bytes.prefix(count - taken.count)
+      taken += part
+      return part.count
     }
     return taken
   }
