@@ -6,6 +6,8 @@ internal import MuxProtocol
 final class PacketPool {
   private static let slot = 32768
   private static let slots = 1024
+  /// A round's packets, with room for the link's own ones, lie in one of as many parts.
+  static let parts = 8
   private let source: UnsafeMutableRawBufferPointer
   private let sink: UnsafeMutableRawBufferPointer
   private var next = 0
@@ -23,6 +25,9 @@ final class PacketPool {
     unsafe source.deallocate()
     unsafe sink.deallocate()
   }
+
+  /// Goes on at the start of a part.
+  func begin(_ part: Int) { next = part * (Self.slots / Self.parts) }
 
   /// The next packet's memory, `count` bytes of it.
   func take(_ count: Int) -> UnsafeMutableRawBufferPointer {

@@ -53,14 +53,26 @@ var rows = [true, false].flatMap { isReceived in
   [DevicePath.longestPayload, 64].map { Row(isReceived: isReceived, size: $0) }
 }
 
-for _ in 0..<rounds {
+// What is compared takes turns, in every order, and goes through the same memory: in each round through another part
+// of it, which nothing has touched since the caches were filled with the rest.
+var part = 0
+for round in 0..<rounds {
   for index in rows.indices {
     let row = rows[index]
-    rows[index].copy.append(measure(packetsPerRound) { _ in pool.copyNext(row.size) })
-    rows[index].oneSession.append(measure(packetsPerRound) { _ in row.step(one) })
-    rows[index].manySessions.append(measure(packetsPerRound) { _ in row.step(manySessions) })
-    rows[index].manyDevices.append(measure(packetsPerRound) { row.step(devices[$0 % devices.count]) })
+    for turn in 0..<4 {
+      part = (part + 1) % PacketPool.parts
+      pool.begin(part)
+      switch (turn + round / PacketPool.parts) % 4 {
+      case 0: rows[index].copy.append(measure(packetsPerRound) { _ in pool.copyNext(row.size) })
+      case 1: rows[index].oneSession.append(measure(packetsPerRound) { _ in row.step(one) })
+      case 2: rows[index].manySessions.append(measure(packetsPerRound) { _ in row.step(manySessions) })
+      default:
+        rows[index].manyDevices.append(measure(packetsPerRound) { row.step(devices[$0 % devices.count]) })
+      }
+    }
   }
+  // So that no measurement meets the same part each time.
+  part += 1
 }
 
 func text(_ value: Double, _ decimals: Int) -> String {
