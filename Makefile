@@ -87,7 +87,7 @@ bench: bench-programs
 # Linux. Over emulated USB devices (umockdev), against a bare libusb loop, and usbmuxd with iproxy where they are
 # installed. BENCH holds more options: `make bench-usb BENCH="--rounds 9 --speed 400"`.
 bench-usb: bench-programs
-	$(SWIFT) build -c release $(STATIC) --product usb-emulator
+	$(SWIFT) build $(RELEASE:tunneld=usb-emulator)
 	$(MAKE) --no-print-directory -C Benchmarks OUT=$(BENCHMARKS) usb
 	$(BENCHMARKS)/usb-bench --write docs/PERFORMANCE.md $(BENCH) $(BENCHMARKS) \
 	  "$$($(SWIFT) build $(RELEASE) --show-bin-path)/usb-emulator" "$$($(SWIFT) build $(RELEASE) --show-bin-path)/tunneld"
