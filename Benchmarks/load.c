@@ -57,9 +57,9 @@ int dial(int port, char service) {
 // Bulk
 
 // The reader's own copy is left out (MSG_TRUNC), so that it is not what is measured.
-static ssize_t move(int fd, enum direction direction, size_t count) {
-  return direction == DOWN ? recv(fd, NULL, count, MSG_DONTWAIT | MSG_TRUNC)
-                           : send(fd, chunk, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+static ssize_t move(int fd, enum direction direction) {
+  return direction == DOWN ? recv(fd, NULL, 1 << 20, MSG_DONTWAIT | MSG_TRUNC)
+                           : send(fd, chunk, CHUNK, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 struct bulk load_bulk(int port, enum direction direction, int streams, double seconds,
@@ -88,7 +88,7 @@ struct bulk load_bulk(int port, enum direction direction, int streams, double se
     int count = epoll_wait(set, events, BATCH, 10);
     for (int i = 0; i < count; i++) {
       uint32_t stream = events[i].data.u32;
-      ssize_t moved = move(fds[stream], direction, CHUNK);
+      ssize_t moved = move(fds[stream], direction);
       if (moved > 0) {
         bytes[stream] += (uint64_t)moved;
       } else if (moved == 0 || errno != EAGAIN) {
