@@ -128,8 +128,8 @@ final class SocketRelay: Relay, ReadinessHandler, Resumable, EndingClockOwner {
       if readiness.contains(.write) { upload.sinkIsReady = true }
       if readiness.contains(.hangUp) { download.sourceHangsUp = true }
     }
-    // Once for all that this turn has to tell.
-    schedule()
+    // Bulk gets one slice for all that this turn has to tell; a small message is on its way at once.
+    if toldBulk { schedule() } else if !isScheduled { service() }
   }
 
   /// The device, or the way to it, is gone.
