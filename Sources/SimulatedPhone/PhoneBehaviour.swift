@@ -65,6 +65,6 @@ package enum PhoneEvent: Equatable, Sendable {
   case readable(PhoneSessionID)
   /// There is room again after fewer bytes were taken than were given.
   case writable(PhoneSessionID)
-  /// The host closed the session.
-  case closed(PhoneSessionID)
+  /// The host closed the session. What it sent before that is the app's: these bytes had not been read.
+  case closed(PhoneSessionID, unread: ContiguousArray<UInt8>)
 }

@@ -235,7 +235,7 @@ package struct PhoneLink: ~Copyable, Sendable {
   }
 
   private mutating func receiveReset(_ segment: SegmentHeader, index: Int) {
-    let session = sessions[index]
+    var session = sessions[index]
     // A restarted host answers what it does not know with sequence 0.
     if segment.sequence != session.received, segment.sequence.value != 0 {
       violations.add(
@@ -243,7 +243,11 @@ package struct PhoneLink: ~Copyable, Sendable {
     }
     remove(index)
     switch session.state {
-    case .opening, .open: events.append(.closed(session.id))
+    case .opening, .open:
+      // "The link keeps order": what came before the reset has been acknowledged, and the app gets it.
+      var unread = ContiguousArray<UInt8>()
+      session.inbox.move(session.inbox.count, to: &unread)
+      events.append(.closed(session.id, unread: unread))
     case .refused, .draining, .finished, .closed: break
     }
   }

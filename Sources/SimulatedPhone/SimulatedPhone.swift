@@ -112,7 +112,7 @@ package struct SimulatedPhone: ~Copyable, Sendable {
         open(session, port: port)
       case .readable(let session), .writable(let session):
         if hasService(session) { run(session) } else { events.append(event) }
-      case .closed(let session):
+      case .closed(let session, _):
         if hasService(session) { services[session.index] = nil } else { events.append(event) }
       }
     }

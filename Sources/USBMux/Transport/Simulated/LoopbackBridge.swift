@@ -16,6 +16,8 @@ final class LoopbackBridge: ReadinessHandler {
   private var isOver = false
   /// Read from the server and not yet taken by the phone.
   private var held: ContiguousArray<UInt8> = []
+  /// Set when the session is over: what the server has still to get.
+  private var rest: ContiguousArray<UInt8>?
 
   init(_ session: PhoneSessionID, to server: SocketAddress, on loop: EventLoop, phone: PhoneBox) {
     self.session = session
@@ -33,6 +35,30 @@ final class LoopbackBridge: ReadinessHandler {
     connector?.cancel()
     watcher.drop()
     socket = nil
+  }
+
+  /// The host has ended the session; the server gets what came before that, and then the end.
+  func finish(_ unread: ContiguousArray<UInt8>) {
+    rest = unread
+    sendRest()
+  }
+
+  private func sendRest() {
+    while let bytes = rest, !bytes.isEmpty, let number = socket?.number {
+      let moved = unsafe bytes.span.withUnsafeBytes { buffer -> Transfer in
+        guard let start = buffer.baseAddress else { return .wouldBlock }
+        return unsafe Socket.send(number, from: start, count: buffer.count)
+      }
+      switch moved {
+      case .bytes(let count): rest?.removeFirst(count)
+      case .wouldBlock, .end:
+        watcher?.wait(for: .write)
+        return
+      case .failed: rest = nil
+      }
+    }
+    stop()
+    phone.left(session)
   }
 
   private func refuse() {
@@ -67,6 +93,10 @@ final class LoopbackBridge: ReadinessHandler {
   }
 
   func ready(_ readiness: Readiness, _ watcher: Watcher) {
+    if rest != nil {
+      // A server that has closed takes nothing more: writing says so.
+      return sendRest()
+    }
     if readiness.contains(.hangUp) { hangsUp = true }
     if readiness.contains(.write) { phoneHasBytes() }
     if readiness.contains(.read) { phoneHasRoom() }

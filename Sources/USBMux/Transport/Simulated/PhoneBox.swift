@@ -8,6 +8,8 @@ final class PhoneBox {
   /// The servers behind external ports.
   private let servers: [UInt16: SocketAddress]
   private var bridges: [PhoneSessionID: LoopbackBridge] = [:]
+  /// Those of sessions that are over, whose servers have not taken all yet.
+  private var leaving: [PhoneSessionID: LoopbackBridge] = [:]
   /// The phone may have something to say.
   var changed: () -> Void = {}
 
@@ -49,7 +51,10 @@ final class PhoneBox {
         bridges[session] = LoopbackBridge(session, to: server, on: loop, phone: self)
       case .readable(let session): bridges[session]?.phoneHasBytes()
       case .writable(let session): bridges[session]?.phoneHasRoom()
-      case .closed(let session): bridges.removeValue(forKey: session)?.stop()
+      case .closed(let session, let unread):
+        guard let bridge = bridges.removeValue(forKey: session) else { continue }
+        leaving[session] = bridge
+        bridge.finish(unread)
       }
     }
   }
@@ -77,6 +82,9 @@ final class PhoneBox {
     changed()
     return count
   }
+
+  /// A bridge of a session that is over has nothing left to do.
+  func left(_ session: PhoneSessionID) { leaving[session] = nil }
 
   func close(_ session: PhoneSessionID) {
     bridges[session] = nil
