@@ -252,9 +252,12 @@ struct SocketRelayFlowTests {
     try bench.start()
     for round in 1...3 {
       let down = pattern(6_000_001, seed: UInt8(round))
-      try together(
-        { try bench.device.send(down) },
-        { try expectSame(bench.client.receive(exactly: down.count), down) })
+      // How much a turn moves depends on who runs when; in the end it is bulk.
+      for _ in 1...20 where bench.bulkCalls.value < round {
+        try together(
+          { try bench.device.send(down) },
+          { try expectSame(bench.client.receive(exactly: down.count), down) })
+      }
       #expect(bench.bulkCalls.value == round)
       for number in 0..<UInt8(Pace.quietTurns) {
         try bench.client.send([number])
