@@ -1,5 +1,6 @@
 // Measures forwarders against each other, in interleaved rounds, through the same fake usbmuxd socket. See usage().
 #define _GNU_SOURCE
+#include "document.h"
 #include "forwarder.h"
 #include "load.h"
 
@@ -290,25 +291,6 @@ static void print_table(FILE *out) {
     if (peers[i].stalled) fprintf(out, "\n%s: %d connections broke, stalled or were refused.\n", peers[i].name, peers[i].stalled);
 }
 
-// Replaces what stands between the two marks of a document.
-static int write_into(const char *path) {
-  static const char begin[] = "<!-- bench: begin -->\n", finish[] = "<!-- bench: end -->\n";
-  FILE *in = fopen(path, "re");
-  if (!in) return perror(path), 1;
-  char *text = NULL;
-  size_t size = 0;
-  ssize_t length = getdelim(&text, &size, 0, in);
-  fclose(in);
-  char *start = length > 0 ? strstr(text, begin) : NULL, *rest = start ? strstr(start, finish) : NULL;
-  FILE *out = rest ? fopen(path, "we") : NULL;
-  if (!out) return fprintf(stderr, "%s has no place for a table: a line %s", path, begin), 1;
-  fwrite(text, 1, (size_t)(start - text) + strlen(begin), out);
-  print_table(out);
-  fputs(rest, out);
-  free(text);
-  return fclose(out) != 0;
-}
-
 // Commands
 
 static int usage(void) {
@@ -402,5 +384,5 @@ int main(int argc, char **argv) {
   }
   stop_phone();
   print_table(stdout);
-  return document ? write_into(document) : 0;
+  return document ? document_fill(document, "bench", print_table) : 0;
 }

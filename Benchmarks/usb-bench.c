@@ -2,6 +2,7 @@
 // take turns. See usage().
 #define _GNU_SOURCE
 #include "../Tests/USBEmulation/CUMockdev/include/Rings.h"
+#include "document.h"
 #include "forwarder.h"
 #include "load.h"
 
@@ -298,25 +299,6 @@ static void print_table(FILE *out) {
   }
 }
 
-// Replaces what stands between the two marks of a document.
-static int write_into(const char *path) {
-  static const char begin[] = "<!-- bench-usb: begin -->\n", finish[] = "<!-- bench-usb: end -->\n";
-  FILE *in = fopen(path, "re");
-  if (!in) return perror(path), 1;
-  char *text = NULL;
-  size_t size = 0;
-  ssize_t length = getdelim(&text, &size, 0, in);
-  fclose(in);
-  char *found = length > 0 ? strstr(text, begin) : NULL, *rest = found ? strstr(found, finish) : NULL;
-  FILE *out = rest ? fopen(path, "we") : NULL;
-  if (!out) return fprintf(stderr, "%s has no place for a table: a line %s", path, begin), 1;
-  fwrite(text, 1, (size_t)(found - text) + strlen(begin), out);
-  print_table(out);
-  fputs(rest, out);
-  free(text);
-  return fclose(out) != 0;
-}
-
 static int usage(void) {
   fputs("usage: usb-bench [--rounds N] [--seconds S] [--speed TEXT] [--only TEXT] [--bulk 1] [--write FILE] DIRECTORY EMULATOR TUNNELD\n\n"
         "DIRECTORY holds usb-rings.so and usb-loop. Prints tables, and puts them between the marks of FILE as well.\n"
@@ -369,5 +351,5 @@ int main(int argc, char **argv) {
       for (int many = 0; many < 2; many++) measure_devices(many, round);
   }
   print_table(stdout);
-  return document ? write_into(document) : 0;
+  return document ? document_fill(document, "bench-usb", print_table) : 0;
 }

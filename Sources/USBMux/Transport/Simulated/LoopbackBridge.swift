@@ -18,6 +18,7 @@ final class LoopbackBridge: ReadinessHandler {
   private var held: ContiguousArray<UInt8> = []
   /// Set when the session is over: what the server has still to get.
   private var rest: ContiguousArray<UInt8>?
+  private var restSent = 0
 
   init(_ session: PhoneSessionID, to server: SocketAddress, on loop: EventLoop, phone: PhoneBox) {
     self.session = session
@@ -44,17 +45,20 @@ final class LoopbackBridge: ReadinessHandler {
   }
 
   private func sendRest() {
-    while let bytes = rest, !bytes.isEmpty, let number = socket?.number {
-      let moved = unsafe bytes.span.withUnsafeBytes { buffer -> Transfer in
-        guard let start = buffer.baseAddress else { return .wouldBlock }
-        return unsafe Socket.send(number, from: start, count: buffer.count)
-      }
-      switch moved {
-      case .bytes(let count): rest?.removeFirst(count)
-      case .wouldBlock, .end:
-        watcher?.wait(for: .write)
-        return
-      case .failed: rest = nil
+    if let bytes = rest, let number = socket?.number {
+      while restSent < bytes.count {
+        let moved = unsafe bytes.span.extracting(droppingFirst: restSent).withUnsafeBytes {
+          buffer -> Transfer in
+          guard let start = buffer.baseAddress else { return .wouldBlock }
+          return unsafe Socket.send(number, from: start, count: buffer.count)
+        }
+        switch moved {
+        case .bytes(let count): restSent += count
+        case .wouldBlock, .end:
+          watcher?.wait(for: .write)
+          return
+        case .failed: restSent = bytes.count
+        }
       }
     }
     stop()
