@@ -149,6 +149,28 @@ struct TransferTests {
     #expect(bench.phone.violations.first == [])
   }
 
+  @Test("what came before the host's end is the app's, also what it had not read")
+  func unreadAtTheEnd() throws {
+    var bench = Bench(ports: [5000: .external])
+    bench.run()
+    let sent = testBytes(50_000)
+    let id = try bench.connect(5000, sending: sent)
+    bench.run()
+    guard case .opening(let session, _)? = bench.phone.nextEvent() else {
+      Issue.record("no session at the phone")
+      return
+    }
+    bench.phone.accept(session)
+    bench.settle()
+    bench.phone.read(session) { _ in 20_000 }
+    bench.close(id)
+    bench.settle()
+    var ends: [PhoneEvent] = []
+    while let event = bench.phone.nextEvent() { if case .closed = event { ends.append(event) } }
+    #expect(ends == [.closed(session, unread: ContiguousArray(sent[20_000...]))])
+    #expect(bench.phone.sessionCount == 0)
+  }
+
   @Test("an app that does not read: its window fills, then the host stops; nothing else does")
   func stalledApp() throws {
     var bench = Bench(ports: [5000: .external, 7: .echo])
