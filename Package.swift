@@ -58,8 +58,8 @@ let package = Package(
     .target(name: "EventLoop", dependencies: ["CLibUV", "CSystem"], swiftSettings: strict),
     // Streams as packets of a capture file: no files.
     .target(name: "PacketCapture", swiftSettings: strict),
-    // What is said over the control socket: no sockets.
-    .target(name: "ControlProtocol", swiftSettings: strict),
+    // JSON texts (RFC 8259), read and written within limits.
+    .target(name: "JSON", swiftSettings: strict),
     // The library: devices, streams, forwards.
     .target(
       name: "USBMux",
@@ -74,7 +74,7 @@ let package = Package(
     .executableTarget(
       name: "tunneld",
       dependencies: [
-        "USBMux", "MuxProtocol", "ControlProtocol", "EventLoop", "CSystem", "CLibINI",
+        "USBMux", "MuxProtocol", "JSON", "EventLoop", "CSystem", "CLibINI",
         .target(name: "CLibSystemd", condition: .when(platforms: [.linux])),
       ],
       swiftSettings: strict),
@@ -90,12 +90,12 @@ let package = Package(
     .target(name: "CaptureReader", path: "Tests/CaptureReader", swiftSettings: tests),
     .testTarget(
       name: "PacketCaptureTests", dependencies: ["PacketCapture", "CaptureReader"], swiftSettings: tests),
-    .testTarget(name: "ControlProtocolTests", dependencies: ["ControlProtocol"], swiftSettings: tests),
+    .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: tests),
     .testTarget(
       name: "USBMuxTests",
       dependencies: ["USBMux", "SimulatedPhone", "PacketCapture", "CaptureReader", "EventLoop", "CSystem"],
       swiftSettings: tests),
-    .testTarget(name: "TunneldTests", dependencies: ["tunneld", "ControlProtocol"], swiftSettings: tests),
+    .testTarget(name: "TunneldTests", dependencies: ["tunneld", "JSON"], swiftSettings: tests),
     // Runs the real binary; knows nothing of the project's own code.
     .testTarget(name: "EndToEndTests", dependencies: ["tunneld"], swiftSettings: tests),
   ]

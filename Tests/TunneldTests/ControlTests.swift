@@ -1,4 +1,4 @@
-import ControlProtocol
+import JSON
 import MuxProtocol
 import Testing
 

@@ -1,5 +1,5 @@
-import ControlProtocol
 import Foundation
+import JSON
 import Testing
 import USBMux
 

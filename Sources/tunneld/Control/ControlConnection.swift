@@ -1,6 +1,6 @@
 import CSystem
-import ControlProtocol
 import EventLoop
+import JSON
 
 #if canImport(Glibc)
   import Glibc

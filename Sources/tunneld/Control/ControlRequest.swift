@@ -1,4 +1,4 @@
-import ControlProtocol
+import JSON
 import USBMux
 
 /// What is answered instead of a result.

@@ -1,4 +1,4 @@
-import ControlProtocol
+import JSON
 import USBMux
 
 #if canImport(Glibc)

@@ -1,5 +1,5 @@
-import ControlProtocol
 import EventLoop
+import JSON
 import USBMux
 
 /// Answers what is asked over the control socket. The protocol is in docs/CONTROL.md.

@@ -1,4 +1,4 @@
-import ControlProtocol
+import JSON
 
 /// A status in the text format of Prometheus (version 0.0.4).
 enum PrometheusText {

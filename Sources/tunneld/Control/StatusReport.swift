@@ -1,5 +1,5 @@
-import ControlProtocol
 import EventLoop
+import JSON
 import USBMux
 
 #if canImport(Glibc)

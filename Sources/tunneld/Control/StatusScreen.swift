@@ -1,4 +1,4 @@
-import ControlProtocol
+import JSON
 
 /// A status that fits a terminal: what has no room is counted.
 struct StatusScreen {

@@ -1,4 +1,4 @@
-import ControlProtocol
+import JSON
 
 /// The tables of a status.
 enum StatusTables {

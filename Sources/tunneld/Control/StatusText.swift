@@ -1,4 +1,4 @@
-import ControlProtocol
+import JSON
 
 /// A status as text for people, in its parts and as a whole.
 enum StatusText {

@@ -1,5 +1,5 @@
-import ControlProtocol
 import EventLoop
+import JSON
 
 #if canImport(Glibc)
   import Glibc

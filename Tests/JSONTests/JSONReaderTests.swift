@@ -1,4 +1,4 @@
-import ControlProtocol
+import JSON
 import Testing
 
 /// Reads a text from each place in which it may lie in a longer piece of memory: the reader sees only its span.
